@@ -1,0 +1,99 @@
+// GPUs, nodes and fabrics as data sheets and measurements describe them: rates, sizes, links. What
+// a kernel reaches on them is in gpu_profile.h. Read from scenarios/hardware/*.yaml; users add
+// theirs.
+#ifndef MEGATWIN_MODEL_HARDWARE_H_
+#define MEGATWIN_MODEL_HARDWARE_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/data_type.h"
+#include "model/units.h"
+
+namespace megatwin::model {
+
+enum class GpuArchitecture { Volta, Ampere, Ada, Hopper, Blackwell, Cdna3, Other };
+
+// Dense rates, without 2:4 sparsity. Zero means that the part does not support the format.
+struct GpuPeak {
+  FlopPerSecond fp32, tf32, fp16, bf16, fp8, fp4;
+};
+
+struct Gpu {
+  std::string name;
+  GpuArchitecture architecture = GpuArchitecture::Other;
+  std::string architecture_name;
+  int num_sms = 0;
+  Hertz boost_clock;
+  GpuPeak peak;
+  Bytes memory;         // Device memory, decimal as sold (80 GB = 80e9 … see usable).
+  Bytes memory_usable;  // What a process can allocate at most.
+  BytesPerSecond memory_bandwidth;
+  Bytes l2_cache;
+  int nvlink_generation = 0;  // 0: no NVLink.
+  int nvlink_links = 0;
+  BytesPerSecond nvlink_per_direction;  // Whole GPU, one direction.
+  BytesPerSecond pcie_per_direction;
+  Watts power_max;
+  std::map<std::string, std::string>
+      sources;  // Field → source ids of hardware.yaml, for --explain.
+  std::string note;
+
+  FlopPerSecond peak_of(DataType type) const;
+};
+
+enum class NvlinkTopology { None, Switch, HybridCubeMesh, PcieOnly };
+
+struct Node {
+  std::string name;
+  std::string gpu_name;
+  int num_gpus = 8;  // GPUs in one NVLink domain's machine or rack.
+  NvlinkTopology nvlink_topology = NvlinkTopology::Switch;
+  int num_nics = 8;
+  BytesPerSecond nic_per_direction;  // Of one NIC.
+  std::string nic_type;              // "HDR IB", "EFA v2", …
+  Seconds nic_latency;
+  Watts power_max;
+  Usd price_per_hour;  // 0: not known.
+  std::map<std::string, std::string> sources;
+};
+
+enum class FabricKind { FatTree, RailOptimizedFatTree, SingleSwitch, Dragonfly, Torus, Ideal };
+
+struct Fabric {
+  FabricKind kind = FabricKind::RailOptimizedFatTree;
+  double oversubscription = 1;       // ≥ 1; bandwidth above the leaf is divided by it.
+  Seconds switch_latency = 0.33_us;  // Per hop.
+  bool sharp = false;                // In-network reduction available.
+};
+
+// Machines of one kind in a cluster.
+struct NodeGroup {
+  Node node;
+  Gpu gpu;
+  int count = 1;  // Machines.
+};
+
+struct Cluster {
+  std::vector<NodeGroup> groups;  // At least one; Predict uses the first kind only.
+  Fabric fabric;
+
+  int num_gpus() const {
+    int total = 0;
+    for (const NodeGroup& group : groups) total += group.count * group.node.num_gpus;
+    return total;
+  }
+};
+
+// The whole catalogue: shipped files plus what the user added.
+struct HardwareCatalogue {
+  std::map<std::string, Gpu> gpus;
+  std::map<std::string, Node> nodes;  // Keyed by the scenario's names: dgx-h100, …
+  std::map<std::string, std::string> gpu_aliases;
+  std::map<std::string, std::string> source_texts;  // Source id → what it is.
+};
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_HARDWARE_H_

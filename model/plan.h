@@ -1,0 +1,76 @@
+// A parallel plan: how one training job is cut over ranks and time. Plain data; whether it is legal
+// for a model and cluster is answered by plan_check.h with every reason at once.
+#ifndef MEGATWIN_MODEL_PLAN_H_
+#define MEGATWIN_MODEL_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/data_type.h"
+
+namespace megatwin::model {
+
+enum class RecomputeKind {
+  None,
+  Selective,  // Core attention only (Korthikanti et al., arXiv:2205.05198, section 5).
+  Full,       // Whole layers from their input.
+  PerOp,      // torchtitan's selective op: every other matrix product is kept.
+};
+
+enum class ScheduleKind {
+  GPipe,
+  OneForwardOneBackward,
+  Interleaved,
+  ZeroBubbleH1,
+  ZeroBubbleV,
+  OrderFile
+};
+
+enum class ExpertDispatcher { AllToAll, AllGather, DeepEp };
+
+struct Plan {
+  int tensor = 1;
+  int pipeline = 1;
+  int model_chunks = 1;  // v: chunks a rank.
+  int context = 1;
+  int expert = 1;
+  int expert_tensor = 0;  // 0: same as `tensor` for Megatron, 1 otherwise (see resolved_…).
+  int data = 1;           // Attention data-parallel size = GPUs / (t·p·c).
+  std::int64_t micro_batch = 1;   // Sequences.
+  std::int64_t global_batch = 1;  // Sequences.
+  bool sequence_parallel = false;
+  int zero_stage = 0;
+  RecomputeKind recompute = RecomputeKind::None;
+  int recompute_layers = 0;  // Full: first n layers of a stage; 0 = all.
+  Precision precision = Precision::Bf16;
+  ScheduleKind schedule = ScheduleKind::OneForwardOneBackward;
+  int issue_depth = 2;
+  std::string order_file;
+  ExpertDispatcher dispatcher = ExpertDispatcher::AllToAll;
+  double expert_capacity_imbalance = 1.0;  // Heaviest rank's tokens over the mean.
+
+  // Layers of every virtual stage in model order (p·v entries), empty for even. Embedding and head
+  // can be placed as if they were layers: see the flags.
+  std::vector<int> layers_per_virtual_stage;
+  bool embedding_as_layer = false;
+  bool head_as_layer = false;
+
+  // Overlap switches as resolved from the software stack and the user.
+  bool overlap_grad_reduce = false;
+  bool overlap_param_gather = false;
+  bool overlap_tensor_parallel = false;
+  bool overlap_p2p = false;
+  bool fp32_parameters = false;  // Params in fp32 (report 8 of the cases).
+  std::string rank_order = "tp-cp-ep-dp-pp";
+
+  int gpus() const { return tensor * pipeline * context * data; }
+  int effective_expert_tensor() const { return expert_tensor > 0 ? expert_tensor : tensor; }
+  // Replicas of one expert shard: world / (etp · ep · pp).
+  int expert_data() const { return gpus() / (effective_expert_tensor() * expert * pipeline); }
+  std::int64_t num_micro_batches() const { return global_batch / (micro_batch * data); }
+};
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_PLAN_H_

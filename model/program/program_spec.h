@@ -1,0 +1,63 @@
+// What the program builder needs to know of a job: the pipeline's shape, what each chunk's tasks
+// cost on each stage, what they save in memory, what travels between them. Made from a model, a
+// plan and a cluster by the lowering and the cost models; plain data, durations already rounded.
+#ifndef MEGATWIN_MODEL_PROGRAM_PROGRAM_SPEC_H_
+#define MEGATWIN_MODEL_PROGRAM_PROGRAM_SPEC_H_
+
+#include <string>
+#include <vector>
+
+#include "model/plan.h"
+#include "model/units.h"
+
+namespace megatwin::model {
+
+// Costs of one model chunk on one stage. All micro-batches are alike.
+struct ChunkCost {
+  Instant forward;
+  Instant backward;             // Input and weight gradients together, with its recompute inside.
+  Instant backward_input;       // Split schedules: dgrad (with recompute) …
+  Instant backward_weight;      // … and wgrad.
+  Bytes activation;             // Held from the start of forward to the end of backward (or of
+                                // backward_input, when split).
+  Bytes weight_gradient_input;  // Split: what stays from the end of backward_input to the end of
+                                // backward_weight.
+  Bytes forward_transient;  // Extra peak inside forward, backward: logits, recomputed layer, …
+  Bytes backward_transient;
+  Instant gradient_reduce;  // Data-parallel reduction of this chunk's gradients.
+  Instant
+      parameter_gather;  // Data-parallel gather of this chunk's parameters before its first use.
+};
+
+struct StageCost {
+  std::vector<ChunkCost> chunks;  // v entries.
+  Instant optimizer;              // After every reduction of this stage (and the global norm).
+  Bytes parameters, gradients, optimizer_state, buffers, overhead;  // Held throughout.
+  double speed = 1;  // Duration factor of this rank: > 1 slow. For disturbances.
+};
+
+// The shape of the pipeline and its schedule. Stage i of p; chunk c of v; virtual stage = c·p + i
+// for the interleaved map, and the V map of ZB-V folds back (chunk 1 of stage i is virtual 2p−1−i).
+struct ProgramSpec {
+  int pipeline = 1;
+  int model_chunks = 1;
+  int micro_batches = 1;
+  ScheduleKind schedule = ScheduleKind::OneForwardOneBackward;
+  std::vector<StageCost> stages;  // p entries.
+  Instant send_activation;        // One hop forward between neighbouring virtual stages …
+  Instant send_gradient;          // … and one hop backward.
+  // Megatron without overlap: the send blocks the compute lane of sender and receiver. With overlap
+  // transfers run on their own lanes beside compute.
+  bool overlap_p2p = false;
+  // Data-parallel traffic on its own lane beside compute, or after / before all compute.
+  bool overlap_grad_reduce = false;
+  bool overlap_param_gather = false;
+  // Rate lost by compute while a data-parallel transfer runs beside it: duration × (1 + slowdown).
+  double overlap_slowdown = 0;
+  // OrderFile schedule: per rank the list of tasks such as "F0.1" (micro-batch.chunk).
+  std::vector<std::vector<std::string>> orders;
+};
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_PROGRAM_PROGRAM_SPEC_H_

@@ -1,0 +1,80 @@
+// What a training framework of a given age does with a layer: which attention it launches, what it
+// fuses, what it overlaps, what its allocator wastes. A property of the job like its GPU; chosen by
+// name, each switch can then be set apart. Source: spec tables of the frameworks' own code.
+#ifndef MEGATWIN_MODEL_SOFTWARE_STACK_H_
+#define MEGATWIN_MODEL_SOFTWARE_STACK_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/units.h"
+
+namespace megatwin::model {
+
+enum class Framework {
+  Megatwin,
+  MegatronCore,
+  Megatron2020,
+  Megatron2021,
+  Megatron2022,
+  MegatronDeepspeed,
+  DeepspeedZero3,
+  Fsdp1,
+  Fsdp2,
+  Maxtext,
+  Paxml,
+  PytorchCompile,
+};
+
+enum class AttentionKernel {
+  Unfused,          // Scores materialised: two batched GEMMs, scale-mask-softmax, dropout.
+  FlashAttention2,  // torch SDPA flash, flash-attn 2.
+  FlashTriton,      // The Triton kernel of early llm-foundry.
+  Cudnn,            // cuDNN fused attention, flash-attn 3 class.
+};
+
+// How many element-wise kernels a layer launches beyond the GEMMs and attention.
+enum class ElementwiseFusion {
+  Eager,       // One kernel an operator, as PyTorch eager does it.
+  BiasFused,   // bias-GELU and bias-dropout-add fused, norms fused (Megatron 2021 on).
+  FullyFused,  // Transformer Engine / torch.compile: norms, SwiGLU, RoPE, residual in single
+               // passes.
+};
+
+struct SoftwareStack {
+  Framework framework = Framework::MegatronCore;
+  std::string name;
+  AttentionKernel attention = AttentionKernel::Cudnn;
+  ElementwiseFusion fusion = ElementwiseFusion::FullyFused;
+  bool dropout = false;       // The recipes of the time train with dropout.
+  bool fused_softmax = true;  // scale + mask + softmax in one kernel (unfused attention only).
+  bool fused_cross_entropy = true;
+  bool distributed_optimizer = true;  // Default ZeRO stage 1.
+  bool overlap_grad_reduce = true;    // Data-parallel gradient reduction behind the backward.
+  bool overlap_param_gather = true;
+  bool overlap_tensor_parallel = false;      // Chunked GEMM / user buffers (needs SP).
+  bool overlap_tp_backward_wgrad = true;     // Backward TP all-reduce behind the weight gradient.
+  bool overlap_p2p = true;                   // When interleaved.
+  bool scatter_gather_p2p = true;            // Pipeline sends split over the tensor group.
+  bool gradient_accumulation_fusion = true;  // Weight-gradient GEMM accumulates in fp32.
+  bool cuda_graphs = false;                  // Launch cost vanishes.
+  bool python_launch = true;                 // Host launches each kernel from Python.
+  int default_zero_stage = 1;
+  bool default_sequence_parallel = true;  // With tensor parallelism.
+  bool full_recompute_default = false;
+  double allocator_slack = 0;  // Reserved over allocated, as a fraction.
+  std::string note;
+};
+
+std::optional<Framework> framework_from_name(std::string_view name);
+std::string_view name_of(Framework framework);
+std::vector<std::string> framework_names();
+
+// The stack's defaults as its own code has them.
+SoftwareStack software_stack(Framework framework);
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_SOFTWARE_STACK_H_
