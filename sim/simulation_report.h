@@ -1,0 +1,108 @@
+// The answer of one simulation as plain data: everything that the terminal, JSON and HTML reports
+// print. No formatting here. Keys of the JSON contract follow the field names.
+#ifndef MEGATWIN_SIM_SIMULATION_REPORT_H_
+#define MEGATWIN_SIM_SIMULATION_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/micro_op.h"
+#include "model/plan.h"
+#include "model/program/event_record.h"
+#include "model/units.h"
+
+namespace megatwin::sim {
+
+// Where the critical rank's step goes; the parts sum to the step time.
+struct StepBreakdown {
+  model::Seconds compute, exposed_tp, exposed_pp, exposed_dp, exposed_ep, exposed_cp, bubble,
+      optimizer, other;
+};
+
+// Compute time of the critical rank split by what the kernels are; the parts sum to `compute`.
+struct ComputeShare {
+  std::string name;  // "GEMM", "attention", "memory-bound", "recompute", "launch gaps", …
+  model::Seconds time;
+};
+
+struct StageMemory {
+  int stage = 0;
+  model::Bytes peak, parameters, gradients, optimizer, activations, buffers, overhead;
+  std::string largest_term;  // Such as "activations of 8 micro-batches in flight".
+};
+
+// One line of "what would change the result most": a single changed assumption and its step time.
+struct Sensitivity {
+  std::string change;  // "NVLink bandwidth +10 %"
+  model::Seconds step_time;
+};
+
+// One priced micro-op of one task, for --explain.
+struct PricedOp {
+  int stage = 0;
+  int chunk = 0;
+  std::string task;  // "forward", "backward input", "backward weight", "optimizer", …
+  model::MicroOp op;
+  model::Seconds time;  // Of all `op.count` repetitions.
+};
+
+struct SimulationReport {
+  std::string name;
+  model::Plan plan;
+  std::string model_name, gpu_name, node_name, software_name, schedule_name;
+  model::Seconds step_time, step_time_low, step_time_high;
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  model::Flop model_flop_per_step;      // In `flop_convention`.
+  model::Flop hardware_flop_per_step;   // With recompute.
+  model::FlopPerSecond model_flops_per_gpu;
+  double mfu = 0, hfu = 0;              // Over the dense peak of the precision's format.
+  std::string flop_convention;
+  // MFU under the other conventions that publications use: {name, MFU}.
+  std::vector<std::pair<std::string, double>> mfu_by_convention;
+  double bubble_fraction = 0;           // Idle ÷ total of the critical rank.
+  StepBreakdown breakdown;
+  std::vector<ComputeShare> compute_shares;
+  int critical_stage = 0;
+
+  std::vector<StageMemory> memory;      // One a stage.
+  model::Bytes memory_peak, memory_limit;
+  bool fits = true;
+
+  std::int64_t parameters_total = 0, parameters_active = 0;
+  std::vector<std::int64_t> parameters_per_stage;  // Of one rank of the stage.
+
+  model::Watts power_per_gpu;           // Mean over the step, 0 when not modelled.
+  model::Joules energy_per_step;        // All GPUs.
+  model::Usd cost_per_step;             // 0: no price known.
+
+  int gpus = 0;
+  int ranks_simulated = 0;
+  std::int64_t events = 0;
+  std::string engine;                   // "dataflow" or "events".
+  std::string network;                  // "analytic", …
+  std::vector<std::string> assumptions, warnings;
+  std::vector<Sensitivity> sensitivities;
+  std::vector<PricedOp> priced_ops;
+  std::vector<model::EventRecord> timeline;
+};
+
+// A plan that is well-formed but illegal, or does not fit: an answer, not an error (exit code 1).
+struct PlanRefusal {
+  std::string code;     // "illegal_plan" or "does_not_fit".
+  std::string message;  // One line.
+  std::vector<std::string> reasons;
+  struct Nearest {
+    model::Plan plan;
+    std::string change;  // "pipeline 4 → 5", or "tensor 4 → 8, recompute selective".
+  };
+  std::vector<Nearest> nearest;
+  std::optional<SimulationReport> report;  // For "does_not_fit": the numbers all the same.
+};
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_SIMULATION_REPORT_H_
