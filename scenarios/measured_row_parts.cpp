@@ -140,6 +140,7 @@ Precision precision_of(const std::string& text, const Job& job, std::string* ass
   if (contains(name, "mx")) return Precision::Mxfp8;
   if (contains(name, "rowwise")) return Precision::Fp8Block;
   if (contains(name, "fp8")) return Precision::Fp8PerTensor;
+  if (name == "amp") return Precision::AmpBf16;
   if (contains(name, "pure")) return Precision::Bf16Pure;
   if (contains(name, "fp16") && !contains(name, "bf16")) return Precision::Fp16;
   if (contains(name, "bf16")) return Precision::Bf16;
