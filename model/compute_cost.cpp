@@ -1,5 +1,7 @@
 #include "model/compute_cost.h"
 
+#include "model/roofline.h"
+
 #include <algorithm>
 #include <cmath>
 

@@ -188,8 +188,8 @@ std::vector<RankId> RankLayout::members(GroupKind kind, RankId rank) const {
   return ranks;
 }
 
-GroupPlacement RankLayout::placement(GroupKind kind, RankId rank, const NodeMap& nodes) const {
-  GroupPlacement placement;
+GroupLocation RankLayout::location(GroupKind kind, RankId rank, const NodeMap& nodes) const {
+  GroupLocation placement;
   const std::vector<RankId> group = members(kind, rank);
   placement.size = static_cast<int>(group.size());
   placement.num_nodes = 0;
