@@ -338,7 +338,7 @@ void PlanChecker::check_experts() {
 
 void PlanChecker::check_sequence() {
   const std::int64_t s = transformer_.sequence_length;
-  if (plan_.context > 1 && s % (2 * plan_.context) != 0) {
+  if (plan_.context > 1 && s % (std::int64_t{2} * plan_.context) != 0) {
     refuse({PlanKey::Context}, "plan.context ", plan_.context,
            " needs a sequence length of a "
            "multiple of 2 · ",
