@@ -8,8 +8,6 @@
 namespace megatwin::sim {
 namespace {
 
-using model::ExecutorEvent;
-using model::ExecutorEventKind;
 using policies::Executor;
 using policies::OrderSource;
 
@@ -29,8 +27,8 @@ class EventRunner {
     EventRun result;
     backend_.start();
     while (backend_.has_event()) {
-      const QueuedEvent event = backend_.next_event();
-      executors_[event.rank()].on_event(executor_event(event));
+      const auto [unit, event] = backend_.next_event();
+      executors_[unit].on_event(event);
       ++result.events;
     }
     result.events -= std::ssize(executors_);
@@ -64,14 +62,6 @@ class EventRunner {
         .policy = dynamic_ ? policies_.back().get() : nullptr,
         .options = setup_.executor,
         .log = setup_.log ? &logs_[unit] : nullptr});
-  }
-
-  ExecutorEvent executor_event(const QueuedEvent& event) const {
-    ExecutorEvent result{.kind = event.kind(), .id = event.index()};
-    if (event.kind() == ExecutorEventKind::TaskDone) {
-      result.duration = model::quantise({backend_.charged(event.rank(), {event.index()})});
-    }
-    return result;
   }
 
   const EventRunSetup& setup_;

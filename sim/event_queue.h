@@ -14,7 +14,9 @@
 
 namespace megatwin::sim {
 
-// Sixteen bytes. The id is the kind of the event above 28 bits for the task, chunk or channel.
+// Sixteen bytes. The id is the kind of the event above 28 bits for the message's task, the chunk or
+// the channel; tasks that are done count by position in the lane, so that two of no length end in
+// the order in which they ran.
 struct QueuedEvent {
   Nanoseconds time = 0;
   std::uint64_t rank_and_id = 0;

@@ -65,11 +65,18 @@ void SimBackend::start() {
   }
 }
 
-QueuedEvent SimBackend::next_event() {
-  const QueuedEvent event = queue_.pop();
-  MEGATWIN_ASSERT(event.time >= now_, event.time, " after ", now_);
-  now_ = event.time;
-  return event;
+SimBackend::Arrival SimBackend::next_event() {
+  const QueuedEvent queued = queue_.pop();
+  MEGATWIN_ASSERT(queued.time >= now_, queued.time, " after ", now_);
+  now_ = queued.time;
+  const std::size_t unit = queued.rank();
+  model::ExecutorEvent event{.kind = queued.kind(), .id = queued.index()};
+  if (event.kind == ExecutorEventKind::TaskDone) {
+    const TaskId task = executed_[unit][static_cast<std::size_t>(queued.index())];
+    event.id = task.value;
+    event.duration = model::quantise({charged_[slot(unit, task)]});
+  }
+  return {unit, event};
 }
 
 Nanoseconds SimBackend::duration_of(std::size_t unit, const Task& task) {
@@ -100,8 +107,9 @@ void SimBackend::issue_task(RankId rank, TaskId task) {
   charged_[index] = duration_of(unit, what);
   state.compute_free = std::max(state.compute_free, now_) + charged_[index];
   times_.end[index] = state.compute_free;
+  push(state.compute_free, unit, ExecutorEventKind::TaskDone,
+       static_cast<std::int32_t>(executed_[unit].size()));
   executed_[unit].push_back(task);
-  push(state.compute_free, unit, ExecutorEventKind::TaskDone, task.value);
 }
 
 void SimBackend::issue_send(RankId rank, TaskId producer) {

@@ -33,14 +33,14 @@ class SimBackend : public policies::Backend {
 
   // Puts the start of the step on the agenda of every rank.
   void start();
-  // Advances the clock to the next event. Requires: has_event().
+  // Advances the clock to the next event and says whose it is. Requires: has_event().
+  struct Arrival {
+    std::size_t unit;
+    model::ExecutorEvent event;
+  };
   bool has_event() const { return !queue_.empty(); }
-  QueuedEvent next_event();
+  Arrival next_event();
 
-  // What issue_task() charged for the task.
-  Nanoseconds charged(std::size_t unit, model::TaskId task) const {
-    return charged_[slot(unit, task)];
-  }
   const StepTimes& times() const { return times_; }
   const std::vector<policies::Order>& executed_orders() const { return executed_; }
 

@@ -61,6 +61,7 @@ struct ProgramSpec {
   int micro_batch_group = 0;
   // OrderFile schedule: per rank the list of tasks such as "F0.1" (micro-batch.chunk).
   std::vector<std::vector<std::string>> orders;
+  bool orders_fold = false;  // OrderFile: the chunks lie on the V map of ZB-V (v = 2).
 };
 
 }  // namespace megatwin::model
