@@ -110,6 +110,16 @@ void read_node_fields(MapReader& reader, model::Node& node) {
   set(node.price_per_hour, reader.read("price_per_hour", parse_money, Zero::Allowed));
 }
 
+void fit_nvlink_matrix(model::Node& node, const model::HardwareCatalogue& catalogue) {
+  if (node.nvlink_topology != model::NvlinkTopology::HybridCubeMesh) {
+    node.nvlink_matrix.clear();
+    return;
+  }
+  const auto mesh = catalogue.nodes.find("dgx-1v-16g");
+  if (!node.nvlink_matrix.empty() || mesh == catalogue.nodes.end()) return;
+  if (node.num_gpus <= mesh->second.num_gpus) node.nvlink_matrix = mesh->second.nvlink_matrix;
+}
+
 model::Node read_node(MapReader& reader, const std::string& name,
                       const model::HardwareCatalogue& catalogue,
                       const std::map<std::string, model::Node>& facts) {
@@ -121,6 +131,7 @@ model::Node read_node(MapReader& reader, const std::string& name,
   node.name = name;
   if (const auto gpu = resolve_gpu(reader, "gpu", catalogue)) node.gpu_name = *gpu;
   read_node_fields(reader, node);
+  fit_nvlink_matrix(node, catalogue);
   if (base == nullptr) {
     reader.require("gpu", "the name of a GPU");
     reader.require("gpus", "GPUs in one machine");

@@ -18,8 +18,8 @@ constexpr int kNestingMax = 64;
 // document, aliases that unfold to more than a machine should hold.
 model::Result<Document> parse_yaml(const std::string& file, std::string_view text);
 
-// The value of one `--set` or `--sweep`, such as `4`, `[1, 2]` or `{name: gpt2}`. Positions name
-// source 0, which is to be called "--set", and no line.
+// The value of one `--set` or `--sweep`, such as `4`, `[1, 2]` or `{name: gpt2}`. Messages name
+// `file` ("--set") and no line; the caller gives the nodes their positions.
 model::Result<TreeNode> parse_yaml_value(const std::string& file, std::string_view text);
 
 // `text` with everything blanked but the block of one unindented key, so that a large embedded file
