@@ -60,6 +60,18 @@ void read_architecture(MapReader& reader, model::Gpu& gpu) {
   gpu.architecture_name = reader.find("architecture")->text;
 }
 
+// Lists the names, and suggests one even where the word is near to an alias only.
+void report_unknown_gpu(MapReader& reader, std::string_view key, const std::string& word,
+                        const model::HardwareCatalogue& catalogue) {
+  const std::vector<std::string> names = names_of(catalogue.gpus);
+  std::string allowed = allowed_names(word, names);
+  if (allowed.find("did you mean") == std::string::npos && word.size() < 100) {
+    const std::string alias = model::nearest_word(word, names_of(catalogue.gpu_aliases));
+    if (!alias.empty()) allowed += "; did you mean '" + catalogue.gpu_aliases.at(alias) + "'?";
+  }
+  reader.error_at(*reader.find(key), key, "unknown GPU " + quoted(word), allowed);
+}
+
 }  // namespace
 
 model::Gpu read_gpu(MapReader& reader, const std::string& name,
@@ -169,7 +181,7 @@ std::optional<std::string> resolve_gpu(MapReader& reader, std::string_view key,
   if (catalogue.gpus.count(*name) > 0) return name;
   const auto alias = catalogue.gpu_aliases.find(*name);
   if (alias != catalogue.gpu_aliases.end()) return alias->second;
-  reader.unknown_word(*reader.find(key), key, names_of(catalogue.gpus), "GPU");
+  report_unknown_gpu(reader, key, *name, catalogue);
   return std::nullopt;
 }
 

@@ -32,7 +32,7 @@ BaseModel from_huggingface(MapReader& reader, const TreeNode& node, const std::s
   const model::Result<HuggingfaceModel> config =
       load_huggingface_config(resolved_path(node, folder));
   if (!config) {
-    reader.error_at(node, "hf", "this model cannot be read; the reasons follow",
+    reader.error_at(node, "hf", quoted(node.text) + " cannot be read as a model",
                     "the path of a Hugging Face config.json");
     reader.context().append(config.error());
     return {};

@@ -69,6 +69,17 @@ std::optional<SearchRequest> read_search(MapReader& scenario) {
   return request;
 }
 
+// In the order of the scenario's lines; what concerns other files comes after.
+void sort_by_place(model::Diagnostics& diagnostics, const std::string& file) {
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [&](const model::Diagnostic& a, const model::Diagnostic& b) {
+                     const bool a_elsewhere = a.file != file;
+                     const bool b_elsewhere = b.file != file;
+                     if (a_elsewhere || b_elsewhere) return a_elsewhere < b_elsewhere;
+                     return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+                   });
+}
+
 // One point of the sweep, from its own copy of the tree.
 struct Point {
   std::string name;
@@ -174,7 +185,9 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
   for (const Point& point : points) {
     reader.read(point, scenario, diagnostics);
     // The same mistake of the file would be said again for every point.
-    if (model::has_error(diagnostics)) return model::fail(std::move(diagnostics));
+    if (!model::has_error(diagnostics)) continue;
+    sort_by_place(diagnostics, file);
+    return model::fail(std::move(diagnostics));
   }
   return scenario;
 }

@@ -324,8 +324,7 @@ std::string yaml_section(std::string_view text, std::string_view key) {
       inside = line.size() > key.size() && line.starts_with(key) && line[key.size()] == ':';
       found = found || inside;
     }
-    if (inside) result += line;
-    result += '\n';
+    if (inside) result.append(line) += '\n';
   }
   return found ? result : std::string();
 }

@@ -22,9 +22,9 @@ model::Result<Document> parse_yaml(const std::string& file, std::string_view tex
 // `file` ("--set") and no line; the caller gives the nodes their positions.
 model::Result<TreeNode> parse_yaml_value(const std::string& file, std::string_view text);
 
-// `text` with everything blanked but the block of one unindented key, so that a large embedded file
-// costs only the part that is asked for, and lines keep their numbers. Empty when there is no such
-// key.
+// The block of one unindented key and nothing else of `text`, so that a large embedded file costs
+// only the part that is asked for; its lines are counted from the block's own first one. Empty when
+// there is no such key.
 std::string yaml_section(std::string_view text, std::string_view key);
 
 }  // namespace megatwin::scenarios
