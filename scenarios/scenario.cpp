@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/assert.h"
 #include "scenarios/cluster_reader.h"
+#include "scenarios/gpu_profile_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/hardware_reader.h"
 #include "scenarios/model_reader.h"
@@ -20,13 +22,6 @@ constexpr std::size_t kSweepPointsMax = 10'000;
 std::string folder_of(const std::string& file) {
   const std::size_t slash = file.find_last_of('/');
   return slash == std::string::npos ? std::string() : file.substr(0, std::max<std::size_t>(slash, 1));
-}
-
-// Hook: the profile of the GPU (model/gpu_profile.h) is attached here, from
-// scenarios/profiles/<gpu>.yaml. Until its reader exists, the profile carries only the name.
-void attach_profile(model::Job& job) {
-  if (job.cluster.groups.empty()) return;
-  job.profile.gpu_name = job.cluster.groups.front().gpu.name;
 }
 
 model::NetworkKind read_network(MapReader& scenario) {
@@ -124,14 +119,31 @@ class ScenarioReader {
     job.software = read_software(reader, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
-    attach_profile(job);
+    attach_profile(job, remarks);
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
     return job;
   }
 
+  // What kernels reach on the first kind of GPU; a sweep mostly asks for the same one.
+  void attach_profile(model::Job& job, Remarks& remarks) {
+    if (job.cluster.groups.empty()) return;
+    const model::Gpu& gpu = job.cluster.groups.front().gpu;
+    if (profile_.gpu_name != gpu.name) {
+      model::Result<model::GpuProfile> profile = gpu_profile(gpu);
+      MEGATWIN_ASSERT(profile.has_value(), gpu.name, ": ", to_text(profile.error()));
+      profile_ = *std::move(profile);
+      profile_.gpu_name = gpu.name;
+    }
+    job.profile = profile_;
+    const auto derived = profile_.sources.find("derived");
+    if (derived == profile_.sources.end()) return;
+    remarks.assumptions.push_back("No kernel of " + gpu.name + " was measured: " + derived->second);
+  }
+
   std::string folder_;
   model::HardwareCatalogue catalogue_ = load_hardware_catalogue();
+  model::GpuProfile profile_;
 };
 
 // Every combination of the sweeps, the last one varying fastest.

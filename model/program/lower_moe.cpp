@@ -113,6 +113,28 @@ void expert_activation(const LoweringInput& input, const MoeSizes& moe, OpList& 
   backward.memory("moe.activation.backward", (gated ? 6 : 4) * x, (gated ? 4 : 2) * x);
 }
 
+// The shared expert: a dense feed-forward over all tokens, cut by the tensor group.
+void shared_expert(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
+                   OpList& backward) {
+  const std::int64_t T = sizes.tokens, h = sizes.hidden;
+  const std::int64_t f = input.transformer.experts->shared_expert_ffn_size / sizes.tensor;
+  const std::int64_t up = is_gated(input.transformer.activation) ? 2 * f : f;
+  const DataType type = gemm_type(input.plan.precision);
+  const bool fused = input.software.gradient_accumulation_fusion;
+  const double x = as_double(T * f);
+  forward.gemm("shared.fc1", {.m = T, .n = up, .k = h, .type = type});
+  forward.memory("shared.activation", 4 * x, 2 * x);
+  forward.gemm("shared.fc2", {.m = T, .n = h, .k = f, .type = type});
+  const GemmLayout data = GemmLayout::DataGradient, weight = GemmLayout::WeightGradient;
+  backward.gemm("shared.fc2.dgrad", {.m = T, .n = f, .k = h, .type = type, .layout = data});
+  backward.gemm("shared.fc2.wgrad", {.m = h, .n = f, .k = T, .accumulate_fp32 = fused, .type = type,
+                                     .layout = weight});
+  backward.memory("shared.activation.backward", 6 * x, 4 * x);
+  backward.gemm("shared.fc1.dgrad", {.m = T, .n = h, .k = up, .type = type, .layout = data});
+  backward.gemm("shared.fc1.wgrad", {.m = up, .n = h, .k = T, .accumulate_fp32 = fused,
+                                     .type = type, .layout = weight});
+}
+
 void cast(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
   if (sizes.fp8) ops.memory(name, 2 * elements, 2 * elements, 1);
 }
@@ -137,9 +159,14 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   cast(sizes, forward, "moe.fc2.cast", rows * as_double(moe.ffn));
   forward.gemm("moe.fc2", expert_product(input, moe, h, moe.ffn, GemmLayout::Forward));
   combine(input, sizes, moe, forward, true);
+  OpList shared_backward(forward.count());
+  if (input.transformer.experts->shared_expert_ffn_size > 0) {
+    shared_expert(input, sizes, forward, shared_backward);
+  }
   forward.memory("residual2", 2 * x, x);
 
   backward.memory("residual2.backward", 2 * x, x);
+  backward.add_all(shared_backward.take());
   // The way back mirrors the way there: the combine's gradient is a dispatch and vice versa.
   dispatch(input, sizes, moe, backward, false);
   cast(sizes, backward, "moe.fc2.cast.backward", rows * as_double(h));
