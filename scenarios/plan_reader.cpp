@@ -120,20 +120,6 @@ void read_precision(MapReader& reader, const PlanSurroundings& around, Plan& pla
                                 std::string(model::name_of(plan.precision)) + " is taken.");
 }
 
-std::string_view name_of(RecomputeKind kind) {
-  switch (kind) {
-    case RecomputeKind::None:
-      return "none";
-    case RecomputeKind::Selective:
-      return "selective";
-    case RecomputeKind::Full:
-      return "full";
-    case RecomputeKind::PerOp:
-      return "per-op";
-  }
-  return "none";
-}
-
 std::optional<RecomputeKind> recompute_kind(MapReader& reader, std::string_view key) {
   return reader.choice<RecomputeKind>(key, {{"none", RecomputeKind::None},
                                             {"selective", RecomputeKind::Selective},

@@ -138,7 +138,8 @@ class ScenarioReader {
     job.profile = profile_;
     const auto derived = profile_.sources.find("derived");
     if (derived == profile_.sources.end()) return;
-    remarks.assumptions.push_back("No kernel of " + gpu.name + " was measured: " + derived->second);
+    remarks.assumptions.push_back("No kernel of " + gpu.name + " was measured: " + derived->second +
+                                  ".");
   }
 
   std::string folder_;
