@@ -104,7 +104,11 @@ std::string format_flop_rate(model::FlopPerSecond rate) {
 std::string format_power(model::Watts power) { return digits(power.value) + " W"; }
 
 std::string format_energy(model::Joules energy) {
-  return fmt::format("{} ({} kWh)", with_prefix(energy.value, "J"), digits(energy.value / 3.6e6));
+  return fmt::format("{} ({})", with_prefix(energy.value, "J"), format_energy_kwh(energy));
+}
+
+std::string format_energy_kwh(model::Joules energy) {
+  return digits(energy.value / 3.6e6) + " kWh";
 }
 
 std::string format_usd(model::Usd price) {
@@ -141,6 +145,19 @@ std::string format_parameters(std::int64_t count) {
   if (value >= 1e9) return digits(value / 1e9) + " billion";
   if (value >= 1e6) return digits(value / 1e6) + " million";
   return format_count(count);
+}
+
+std::string format_short(double value) {
+  for (const Prefix& prefix : kDecimal) {
+    if (std::abs(value) >= prefix.factor) {
+      return fmt::format("{:.3g}{}", value / prefix.factor, prefix.name);
+    }
+  }
+  return fmt::format("{:.3g}", value);
+}
+
+std::string format_percent_short(double fraction) {
+  return fmt::format("{:.0f} %", fraction * 100);
 }
 
 std::string format_bar(double fraction, int width) {

@@ -31,6 +31,7 @@ std::string format_flop(model::Flop amount);               // "34.9 PFLOP"
 std::string format_flop_rate(model::FlopPerSecond rate);   // "426 TFLOP/s"
 std::string format_power(model::Watts power);              // "612 W"
 std::string format_energy(model::Joules energy);           // "2.64 MJ (0.733 kWh)"
+std::string format_energy_kwh(model::Joules energy);       // "0.733 kWh"
 std::string format_usd(model::Usd price);                  // "$2.41"
 std::string format_percent(double fraction);               // 0.431 → "43.1 %"
 std::string format_percent_change(double fraction);  // −0.05 → "-5.0 %", 0.1 → "+10.0 %"
@@ -38,6 +39,10 @@ std::string format_factor(double factor);            // "1.97×"
 std::string format_tokens_per_second(double rate);   // "498,073 tokens/s"
 std::string format_count(std::int64_t count);        // "1,048,576"
 std::string format_parameters(std::int64_t count);   // "70.6 billion"
+
+// For the ticks of an axis whose title has the unit: "498k", "1.2M"; "85 %".
+std::string format_short(double value);
+std::string format_percent_short(double fraction);
 
 // A bar of `fraction` of `width` cells in eighths of a cell; empty for 0.
 std::string format_bar(double fraction, int width);

@@ -6,20 +6,14 @@
 
 #include <span>
 #include <string>
-#include <variant>
 
+#include "cli/report/answer.h"
 #include "model/diagnostic.h"
 #include "sim/simulation_report.h"
 
 namespace megatwin::cli {
 
 class JsonWriter;
-using Answer = std::variant<sim::SimulationReport, sim::PlanRefusal>;
-
-struct NamedAnswer {
-  std::string name;  // Which run it is: the file, and the sweep's values.
-  Answer answer;
-};
 
 // One answer: its object. Several: {"runs": […]}, each with its "name".
 // Requires: at least one.

@@ -23,13 +23,13 @@ ScalingKind kind_of(const std::vector<ScalingPoint>& points) {
 std::string_view name_of(ScalingKind kind) {
   switch (kind) {
     case ScalingKind::Strong:
-      return "strong scaling (the global batch is constant)";
+      return "Strong scaling (the global batch is constant)";
     case ScalingKind::Weak:
-      return "weak scaling (the global batch grows with the GPUs)";
+      return "Weak scaling (the global batch grows with the GPUs)";
     case ScalingKind::Mixed:
-      return "scaling (the global batch varies too)";
+      return "Scaling (the global batch varies too)";
   }
-  return "scaling";
+  return "Scaling";
 }
 
 std::optional<ScalingCurve> scaling_curve(std::span<const sim::SimulationReport> reports) {

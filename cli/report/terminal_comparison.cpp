@@ -1,5 +1,7 @@
 // Several runs side by side, and the scaling table of a sweep.
+#include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -78,8 +80,7 @@ std::vector<Row> part_rows(Reports reports) {
 }
 
 std::string scaling_text(const ScalingCurve& curve, const TerminalStyle& style) {
-  std::string title(name_of(curve.kind));
-  title.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(title.front())));
+  const std::string title(name_of(curve.kind));
   std::vector<Row> rows = {{"GPUs", "step time", "throughput", "speed-up", "efficiency", ""}};
   for (const ScalingPoint& point : curve.points) {
     rows.push_back({format_count(point.gpus), format_time(point.report->step_time),
@@ -89,6 +90,27 @@ std::string scaling_text(const ScalingCurve& curve, const TerminalStyle& style) 
   }
   return (style.colour ? "\n\x1b[1m" + title + "\x1b[0m\n" : "\n" + title + "\n") +
          format_table(rows, {true, true, true, true, true, false});
+}
+
+// Each warning once, with the runs that have it.
+std::string warnings_text(Reports reports) {
+  std::vector<std::pair<std::string, std::string>> warned;  // Sentence, letters.
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    for (const std::string& warning : reports[i].warnings) {
+      const auto same = [&](const auto& entry) { return entry.first == warning; };
+      const auto found = std::find_if(warned.begin(), warned.end(), same);
+      if (found == warned.end()) {
+        warned.emplace_back(warning, letter(i));
+      } else {
+        found->second += " " + letter(i);
+      }
+    }
+  }
+  std::string text = warned.empty() ? "" : "\nWarnings\n";
+  for (const auto& [warning, letters] : warned) {
+    text += fmt::format("  - {}: {}\n", letters, warning);
+  }
+  return text;
 }
 
 }  // namespace
@@ -109,15 +131,7 @@ std::string terminal_comparison(Reports reports, const TerminalStyle& style) {
   right.front() = false;
   text += "\n" + format_table(rows, right);
   if (const auto curve = scaling_curve(reports)) text += scaling_text(*curve, style);
-  std::vector<std::string> warned;
-  for (std::size_t i = 0; i < reports.size(); ++i) {
-    for (const std::string& warning : reports[i].warnings) {
-      warned.push_back(fmt::format("  - {}: {}\n", letter(i), warning));
-    }
-  }
-  if (!warned.empty()) text += "\nWarnings\n";
-  for (const std::string& line : warned) text += line;
-  return text;
+  return text + warnings_text(reports);
 }
 
 }  // namespace megatwin::cli

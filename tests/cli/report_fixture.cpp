@@ -134,7 +134,7 @@ void fill_memory(sim::SimulationReport& report) {
     stage.overhead = 2.1 * 1_GiB;
     stage.peak = stage.parameters + stage.gradients + stage.optimizer + stage.activations +
                  stage.buffers + stage.overhead;
-    stage.largest_term = "activations of " + std::to_string(26 - 2 * s) + " chunks in flight";
+    stage.largest_term = "activations of " + std::to_string(2 * (report.plan.pipeline - s) + 18) + " chunks in flight";
     report.memory_peak = std::max(report.memory_peak, stage.peak);
     report.memory.push_back(stage);
     report.parameters_per_stage.push_back(4'410'000'000);
@@ -242,6 +242,11 @@ sim::SimulationReport scaled_report(int gpus) {
   report.step_time = {8.42 / factor * slowdown};
   report.step_time_low = 0.95 * report.step_time;
   report.step_time_high = 1.06 * report.step_time;
+  sim::StepBreakdown& parts = report.breakdown;
+  for (model::Seconds* part : {&parts.compute, &parts.exposed_tp, &parts.exposed_pp,
+                               &parts.exposed_dp, &parts.bubble, &parts.optimizer, &parts.other}) {
+    *part = (slowdown / factor) * *part;
+  }
   report.tokens_per_s = 512 * 8192 / report.step_time.value;
   report.tokens_per_s_per_gpu = report.tokens_per_s / gpus;
   report.mfu = report.hfu = 0.431 / slowdown;
