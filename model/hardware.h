@@ -50,6 +50,8 @@ struct Node {
   std::string gpu_name;
   int num_gpus = 8;  // GPUs in one NVLink domain's machine or rack.
   NvlinkTopology nvlink_topology = NvlinkTopology::Switch;
+  // Links between GPU i and j of a machine without NVLink switches; empty with them.
+  std::vector<std::vector<int>> nvlink_matrix;
   int num_nics = 8;
   BytesPerSecond nic_per_direction;  // Of one NIC.
   std::string nic_type;              // "HDR IB", "EFA v2", …

@@ -52,6 +52,8 @@ struct MicroOp {
   Bytes read, written;       // Device memory traffic; for GEMM and attention the operands.
   Flop flop;                 // Executed, not model FLOP.
   int kernels = 1;           // Launches, each with its host and device overhead.
+  bool weight_gradient = false;  // Belongs to BackwardWeight when backward is split.
+  bool recompute = false;        // Repeats a forward op inside the backward pass.
   // kind == Collective: `bytes` is the size that nccl-tests would print (total of the group for
   // all-gather, reduce-scatter and all-to-all; per rank for the rest).
   CollectiveKind collective = CollectiveKind::AllReduce;

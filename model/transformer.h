@@ -60,6 +60,7 @@ struct Transformer {
   bool tied_embeddings = false;  // Output head shares the input embedding's matrix.
   bool qkv_bias = false;
   bool attention_output_bias = false;
+  bool attention_output_gate = false;  // A gate as wide as the queries (Qwen3-Next).
   bool mlp_bias = false;
   bool head_bias = false;           // Bias of the output head.
   bool norm_bias = false;           // LayerNorm has one, RMSNorm has not.

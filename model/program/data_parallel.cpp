@@ -1,0 +1,212 @@
+#include "model/program/data_parallel.h"
+
+#include <algorithm>
+
+#include "model/collective_cost.h"
+#include "model/compute_cost.h"
+
+namespace megatwin::model {
+namespace {
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+bool reduces_in_16_bits(const Job& job) {
+  switch (job.software.framework) {
+    case Framework::Megatron2020:
+    case Framework::Megatron2021:
+    case Framework::MegatronDeepspeed:
+    case Framework::DeepspeedZero3:
+    case Framework::PytorchCompile:
+      return job.plan.precision != Precision::AmpBf16;
+    case Framework::Fsdp1:
+      return job.plan.precision == Precision::Bf16Pure;
+    case Framework::Megatwin:
+    case Framework::MegatronCore:
+    case Framework::Megatron2022:
+    case Framework::Fsdp2:
+    case Framework::Maxtext:
+    case Framework::Paxml:
+      return false;
+  }
+  return false;
+}
+
+// Bytes a parameter's states cost on the ranks that own them: {weights, gradients, optimizer}.
+struct StateBytes {
+  double parameter, gradient, optimizer;
+};
+
+// Source: Rajbhandari et al., arXiv:1910.02054, section 3 (16 B); Megatron-LM's distributed-optimizer
+// page (18 B with fp32 gradients, 6 + 12/d sharded).
+StateBytes state_bytes(const Job& job) {
+  switch (job.plan.precision) {
+    case Precision::Fp32:
+      return {4, 4, 8};
+    case Precision::Bf16Pure:
+      return {2, 2, 4};
+    case Precision::AmpBf16:
+      return {4, 4, 8};
+    case Precision::Fp16:
+    case Precision::Bf16:
+    case Precision::Fp8PerTensor:
+    case Precision::Fp8Block:
+    case Precision::Mxfp8:
+    case Precision::Nvfp4:
+      break;
+  }
+  // Sharded frameworks keep fp32 parameters and 16-bit copies only while they are gathered.
+  if (job.software.framework == Framework::Fsdp1 || job.software.framework == Framework::Fsdp2) {
+    return {4, 4, 8};
+  }
+  const bool gradients_16_bit = job.software.framework == Framework::MegatronDeepspeed ||
+                                job.software.framework == Framework::DeepspeedZero3;
+  const double parameter = job.plan.fp32_parameters ? 4 : 2;
+  return {parameter, gradients_16_bit ? 2.0 : 4.0, 12};
+}
+
+}  // namespace
+
+DataParallelTraffic::DataParallelTraffic(const Job& job, const PricedEffects& effects)
+    : job_(job),
+      effects_(effects),
+      dense_group_(group_topology(job, GroupKind::Data)),
+      expert_group_(group_topology(job, GroupKind::ExpertData)) {
+  gradient_bytes_ = reduces_in_16_bits(job) ? 2 : 4;
+  if (job.plan.precision == Precision::Fp32) parameter_bytes_ = 4;
+}
+
+RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content) const {
+  const Transformer& model = job_.transformer;
+  StageContents stage;
+  // Layers of one kind are alike: any representative of the kind will do.
+  std::int64_t dense_layer = -1, moe_layer = -1;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+    (model.is_moe_layer(layer) ? moe_layer : dense_layer) = layer;
+  }
+  stage.layers.insert(stage.layers.end(), content.dense_layers, dense_layer);
+  stage.layers.insert(stage.layers.end(), content.moe_layers, moe_layer);
+  stage.has_embedding = content.embedding;
+  stage.has_head = content.head;
+  stage.has_mtp = content.mtp_layers > 0;
+  const WeightSharding sharding{.tensor = job_.plan.tensor,
+                                .expert = job_.plan.expert,
+                                .expert_tensor = job_.plan.effective_expert_tensor()};
+  return rank_parameters(model, stage, sharding);
+}
+
+RankParameters DataParallelTraffic::stage_parameters(
+    const std::vector<ChunkContent>& contents) const {
+  RankParameters sum;
+  for (const ChunkContent& content : contents) {
+    const RankParameters chunk = chunk_parameters(content);
+    sum.dense += chunk.dense;
+    sum.expert += chunk.expert;
+    sum.embedding += chunk.embedding;
+  }
+  return sum;
+}
+
+Seconds DataParallelTraffic::gather_time(const RankParameters& parameters) const {
+  const Bytes dense{as_double(parameters.dense) * parameter_bytes_};
+  const Bytes expert{as_double(parameters.expert) * parameter_bytes_};
+  return collective_time(CollectiveKind::AllGather, dense, dense_group_).time +
+         collective_time(CollectiveKind::AllGather, expert, expert_group_).time;
+}
+
+Seconds DataParallelTraffic::reduce_time(const RankParameters& parameters) const {
+  const bool sharded = job_.plan.zero_stage >= 1 && job_.software.distributed_optimizer;
+  const bool scattered = sharded || job_.plan.zero_stage >= 2;
+  const CollectiveKind kind =
+      scattered ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+  const Bytes dense{as_double(parameters.dense) * gradient_bytes_};
+  const Bytes expert{as_double(parameters.expert) * gradient_bytes_};
+  return collective_time(kind, dense, dense_group_).time +
+         collective_time(kind, expert, expert_group_).time;
+}
+
+void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk) const {
+  if (!effects_.data_parallel) return;
+  const RankParameters parameters = chunk_parameters(content);
+  const double layers = std::max(1, content.layers());
+  if (job_.plan.zero_stage >= 3) {
+    price_sharded(content, chunk);
+    return;
+  }
+  chunk.reduce = reduce_time(parameters);
+  if (job_.plan.zero_stage >= 1) chunk.gather = gather_time(parameters);
+  const double slowdown = job_.profile.communication_sm_slowdown;
+  // A bucket leaves as soon as its layer's gradient is there: all but the last can hide behind the
+  // rest of the chunk's backward pass, which they slow.
+  const auto exposed = [&](Seconds traffic, Seconds compute, bool overlapped) {
+    if (!overlapped) return traffic;
+    const Seconds hidden{std::min(traffic.value * (1 - 1 / layers), compute.value * (1 - 1 / layers))};
+    return traffic - hidden + slowdown * hidden;
+  };
+  chunk.reduce_exposed =
+      exposed(chunk.reduce, chunk.backward.duration, job_.plan.overlap_grad_reduce);
+  chunk.gather_exposed =
+      exposed(chunk.gather, chunk.forward.duration, job_.plan.overlap_param_gather);
+}
+
+// ZeRO stage 3: every layer is gathered before its forward and before its backward pass, its
+// gradient scattered after, in each micro-batch; one layer is fetched ahead.
+void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk& chunk) const {
+  ChunkContent one_layer;
+  (content.moe_layers > 0 ? one_layer.moe_layers : one_layer.dense_layers) = 1;
+  const Seconds gather = gather_time(chunk_parameters(one_layer));
+  const Seconds reduce = reduce_time(chunk_parameters(one_layer));
+  const double layers = content.layers();
+  const double slowdown = job_.profile.communication_sm_slowdown;
+  const Seconds forward = chunk.forward.duration / std::max(1.0, layers);
+  const Seconds backward = chunk.backward.duration / std::max(1.0, layers);
+  const auto stalled = [&](Seconds traffic, Seconds compute) {
+    const Seconds hidden{std::min(traffic.value, compute.value)};
+    return traffic - hidden + slowdown * hidden;
+  };
+  chunk.sharded_forward = gather + (layers - 1) * stalled(gather, forward);
+  // With full recomputation the gathered layer serves the repeated forward and the backward pass.
+  chunk.sharded_backward = gather + reduce + (layers - 1) * stalled(gather + reduce, backward);
+  chunk.gather = layers * gather;
+  chunk.reduce = layers * reduce;
+}
+
+void DataParallelTraffic::price_optimizer(const LoweringInput& input, const TaskPricer& pricer,
+                                          PricedStage& stage) const {
+  const Plan& plan = job_.plan;
+  const double replicas = plan.data * plan.context;
+  const double expert_replicas = std::max(1, plan.expert_data());
+  const bool sharded = plan.zero_stage >= 1;
+  OptimizerShard shard;
+  shard.parameters = stage.parameters.total();
+  shard.owned = static_cast<std::int64_t>(
+      as_double(stage.parameters.dense) / (sharded ? replicas : 1) +
+      as_double(stage.parameters.expert) / (sharded ? expert_replicas : 1));
+  stage.optimizer_ops = lower_optimizer(input, shard);
+  for (const MicroOp& op : stage.optimizer_ops) stage.optimizer += op.count * pricer.time_of(op);
+}
+
+void DataParallelTraffic::fill_memory(const RankParameters& parameters,
+                                      const std::vector<ChunkContent>& contents,
+                                      StageCost& cost) const {
+  const Plan& plan = job_.plan;
+  const StateBytes bytes = state_bytes(job_);
+  const double dense = as_double(parameters.dense), expert = as_double(parameters.expert);
+  const double replicas = plan.data * plan.context, expert_replicas = std::max(1, plan.expert_data());
+  const auto sharded = [&](int from_stage) {
+    return plan.zero_stage >= from_stage ? dense / replicas + expert / expert_replicas
+                                         : dense + expert;
+  };
+  cost.optimizer_state = {bytes.optimizer * sharded(1)};
+  cost.gradients = {bytes.gradient * sharded(2)};
+  cost.parameters = {bytes.parameter * sharded(3)};
+  if (plan.zero_stage >= 3) {
+    // Two layers gathered at a time, and one full gradient before it is scattered.
+    ChunkContent one_layer;
+    const bool moe = !contents.empty() && contents.front().moe_layers > 0;
+    (moe ? one_layer.moe_layers : one_layer.dense_layers) = 1;
+    const double layer = as_double(chunk_parameters(one_layer).total());
+    cost.buffers = {layer * (2 * parameter_bytes_ + gradient_bytes_)};
+  }
+}
+
+}  // namespace megatwin::model

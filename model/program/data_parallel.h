@@ -1,0 +1,43 @@
+// Data-parallel work of a job: the gather of parameters and the reduction of gradients under every
+// ZeRO stage, what of it hides behind compute, the optimizer, and the bytes of a stage's model state.
+#ifndef MEGATWIN_MODEL_PROGRAM_DATA_PARALLEL_H_
+#define MEGATWIN_MODEL_PROGRAM_DATA_PARALLEL_H_
+
+#include <vector>
+
+#include "model/job.h"
+#include "model/program/group_topology.h"
+#include "model/program/job_program.h"
+
+namespace megatwin::model {
+
+class DataParallelTraffic {
+ public:
+  DataParallelTraffic(const Job& job, const PricedEffects& effects);
+
+  // Fills gather, reduce and their exposed parts of a chunk whose tasks are priced.
+  void price(const ChunkContent& content, PricedChunk& chunk) const;
+  // Fills optimizer_ops, optimizer and optimizer_exposed.
+  void price_optimizer(const LoweringInput& input, const TaskPricer& pricer,
+                       PricedStage& stage) const;
+  RankParameters stage_parameters(const std::vector<ChunkContent>& contents) const;
+  // Fills parameters, gradients, optimizer_state, buffers and overhead of a stage.
+  void fill_memory(const RankParameters& parameters, const std::vector<ChunkContent>& contents,
+                   StageCost& cost) const;
+
+ private:
+  RankParameters chunk_parameters(const ChunkContent& content) const;
+  Seconds gather_time(const RankParameters& parameters) const;
+  Seconds reduce_time(const RankParameters& parameters) const;
+  void price_sharded(const ChunkContent& content, PricedChunk& chunk) const;
+
+  const Job& job_;
+  PricedEffects effects_;
+  GroupTopology dense_group_, expert_group_;
+  double parameter_bytes_ = 2;  // Of one parameter as gathered,
+  double gradient_bytes_ = 4;   // of one gradient as reduced.
+};
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_PROGRAM_DATA_PARALLEL_H_

@@ -1,0 +1,49 @@
+// From a job to the program of its pipeline: the content of each chunk, its lowered and priced tasks,
+// the data-parallel traffic, the optimizer, the memory each stage holds. The one place where a model,
+// a plan and a cluster become durations and bytes; simulate() runs what comes out.
+#ifndef MEGATWIN_MODEL_PROGRAM_JOB_PROGRAM_H_
+#define MEGATWIN_MODEL_PROGRAM_JOB_PROGRAM_H_
+
+#include <string>
+#include <vector>
+
+#include "model/job.h"
+#include "model/parameters.h"
+#include "model/program/lowering.h"
+#include "model/program/program_spec.h"
+#include "model/program/task_price.h"
+
+namespace megatwin::model {
+
+// One chunk of one stage with everything that its durations were made of.
+struct PricedChunk {
+  ChunkContent content;
+  TaskOps ops;
+  TaskPrice forward, backward;
+  Seconds gather, reduce;             // Data-parallel traffic of its parameters, in full …
+  Seconds gather_exposed, reduce_exposed;  // … and what its own compute cannot hide.
+  Seconds sharded_forward, sharded_backward;  // Exposed per micro-batch (ZeRO stage 3).
+};
+
+struct PricedStage {
+  std::vector<PricedChunk> chunks;
+  RankParameters parameters;
+  MicroOps optimizer_ops;
+  Seconds optimizer, optimizer_exposed;  // Kernels; and traffic that waits with it.
+};
+
+struct JobProgram {
+  ProgramSpec spec;
+  std::vector<PricedStage> stages;
+  Seconds step_overhead;              // Host work once a step: data, logging, synchronisation.
+};
+
+JobProgram build_job_program(const Job& job, const PricedEffects& effects = {});
+
+// The contents of every chunk, [stage][chunk], under the schedule's chunk-to-rank map.
+std::vector<std::vector<ChunkContent>> chunk_contents(const Transformer& transformer,
+                                                      const Plan& plan);
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_PROGRAM_JOB_PROGRAM_H_

@@ -1,0 +1,427 @@
+// Attention and dense feed-forward of one transformer layer, forward and backward.
+#include <algorithm>
+
+#include "model/program/op_list.h"
+
+namespace megatwin::model {
+namespace {
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+// Adds the collectives around linear layers in the way the plan and the stack ask for.
+struct TensorTraffic {
+  const LoweringInput& input;
+  const LayerSizes& sizes;
+
+  bool on() const { return sizes.tensor > 1; }
+  bool chunked() const { return input.plan.overlap_tensor_parallel && sizes.sequence_parallel; }
+  double message() const { return as_double(sizes.tokens * sizes.hidden) * sizes.element; }
+  // User buffers gather quantised operands.
+  double gathered() const { return sizes.fp8 && chunked() ? message() / 2 : message(); }
+
+  // Before a column-parallel product: its sharded input is gathered.
+  void before_column(OpList& ops, std::string_view name) const {
+    if (!on() || !sizes.sequence_parallel) return;
+    ops.collective(name, CollectiveKind::AllGather, GroupKind::Tensor, gathered());
+    if (chunked()) ops.chunked();
+  }
+  // After a row-parallel product: partial sums are reduced.
+  void after_row(OpList& ops, std::string_view name) const {
+    if (!on()) return;
+    ops.collective(name,
+                   sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+                   GroupKind::Tensor, message());
+    if (chunked()) ops.chunked();
+  }
+  // Backward of a column-parallel product: gather its input again beside dgrad, reduce dX beside wgrad.
+  void column_backward(OpList& ops, std::string_view gather_name, std::string_view reduce_name,
+                       GemmShape dgrad, std::string_view dgrad_name, GemmShape wgrad,
+                       std::string_view wgrad_name) const {
+    const bool overlap = input.software.overlap_tp_backward_wgrad;
+    if (on() && sizes.sequence_parallel) {
+      ops.collective(gather_name, CollectiveKind::AllGather, GroupKind::Tensor, gathered());
+      if (chunked()) {
+        ops.chunked();
+      } else if (overlap) {
+        ops.overlap_next(1);
+      }
+    }
+    ops.gemm(dgrad_name, dgrad);
+    if (on()) {
+      after_row(ops, reduce_name);
+      if (!chunked() && overlap) ops.overlap_next(1);
+    }
+    ops.gemm(wgrad_name, wgrad);
+  }
+  // Backward of a row-parallel product: gather dY when it is sharded.
+  void row_backward(OpList& ops, std::string_view gather_name) const {
+    before_column(ops, gather_name);
+  }
+};
+
+GemmShape forward_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.m = m, .n = n, .k = k, .type = gemm_type(input.plan.precision)};
+}
+GemmShape dgrad_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.m = m,
+          .n = k,
+          .k = n,
+          .type = gemm_type(input.plan.precision),
+          .layout = GemmLayout::DataGradient};
+}
+GemmShape wgrad_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.m = n,
+          .n = k,
+          .k = m,
+          .accumulate_fp32 = input.software.gradient_accumulation_fusion,
+          .type = gemm_type(input.plan.precision),
+          .layout = GemmLayout::WeightGradient};
+}
+
+// Without fusion into the product, Megatron adds a 16-bit gradient into its fp32 buffer by a kernel.
+void accumulate_weight(const LoweringInput& input, OpList& ops, std::int64_t weights) {
+  const Framework framework = input.software.framework;
+  const bool megatron_of_old = framework == Framework::Megatron2020 ||
+                               framework == Framework::Megatron2021 ||
+                               framework == Framework::MegatronDeepspeed;
+  if (!megatron_of_old) return;
+  // megatron-2021 keeps fp32 main gradients: read 2 + 4, write 4; the others add in 16 bits.
+  if (framework == Framework::Megatron2021) {
+    ops.memory("gradient.accumulate", 6 * as_double(weights), 4 * as_double(weights));
+  } else {
+    ops.memory("gradient.accumulate", 4 * as_double(weights), 2 * as_double(weights));
+  }
+  ops.mark_weight_gradient();
+}
+
+// Operands that no fused kernel writes in fp8 are cast (and transposed for the weight gradient).
+void quantise(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
+              std::string_view name, double elements) {
+  if (!sizes.fp8) return;
+  const bool current_scaling = input.plan.precision != Precision::Fp8PerTensor;
+  ops.memory(name, (current_scaling ? 2.0 : 2.0) * elements, 2 * elements, 1);
+}
+
+void norm_forward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
+                  std::string_view name) {
+  const double x = as_double(sizes.tokens_sp * sizes.hidden);
+  const double e = sizes.element;
+  const bool composite = input.software.fusion == ElementwiseFusion::Eager &&
+                         input.transformer.norm == NormKind::RmsNorm;
+  // An eager RMSNorm is cast, square, mean, scale, cast and weight: six kernels, fp32 in between.
+  if (composite) {
+    ops.memory(name, 16 * x, 14 * x, 6);
+  } else {
+    ops.memory(name, e * x, e * x);
+  }
+}
+
+void norm_backward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
+                   std::string_view name) {
+  const double x = as_double(sizes.tokens_sp * sizes.hidden);
+  const double e = sizes.element;
+  const bool composite = input.software.fusion == ElementwiseFusion::Eager &&
+                         input.transformer.norm == NormKind::RmsNorm;
+  if (composite) {
+    ops.memory(name, 30 * x, 20 * x, 9);
+  } else if (input.software.fusion == ElementwiseFusion::FullyFused) {
+    ops.memory(name, 2 * e * x, e * x, 2);  // dy, x → dx; partial sums of the scale stay on chip.
+  } else {
+    ops.memory(name, 4 * e * x, e * x, 3);  // A second pass reads dy and x for the scale.
+  }
+}
+
+// bias + dropout + residual add after each half layer; the residual's gradient on the way back.
+void residual_forward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
+                      std::string_view name) {
+  const double x = as_double(sizes.tokens_sp * sizes.hidden);
+  const double e = sizes.element;
+  const bool dropout = input.software.dropout;
+  if (input.software.fusion == ElementwiseFusion::Eager && dropout) {
+    ops.memory(name, (2 * e + e + 2 * e) * x, (e + e + 1 + e) * x, 3);  // bias, dropout, add.
+  } else {
+    ops.memory(name, 2 * e * x, (e + (dropout ? 1 : 0)) * x);
+  }
+}
+
+void residual_backward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
+                       std::string_view name) {
+  const double x = as_double(sizes.tokens_sp * sizes.hidden);
+  const double e = sizes.element;
+  // Gradients of the two branches meet: read both, write one.
+  ops.memory(name, 2 * e * x, e * x);
+  if (input.software.dropout) ops.memory("dropout.backward", (e + 1) * x, e * x);
+  if (input.transformer.mlp_bias) ops.memory("bias.backward", e * x, 0);
+}
+
+void unfused_core_forward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops) {
+  const std::int64_t heads = sizes.batch * sizes.query_heads;
+  const std::int64_t q = sizes.sequence_local, s = sizes.sequence;
+  const double scores = as_double(heads) * as_double(q) * as_double(s);
+  const DataType type = base_type(input.plan.precision);
+  ops.gemm("attention.scores",
+           {.m = q, .n = s, .k = sizes.head_dim, .batch = heads, .type = type});
+  if (input.software.fused_softmax) {
+    ops.memory("attention.softmax", 2 * scores, 2 * scores);
+  } else {
+    ops.memory("attention.softmax", 8 * scores, 8 * scores, 4);
+  }
+  if (input.software.dropout) ops.memory("attention.dropout", 2 * scores, 3 * scores);
+  ops.gemm("attention.values",
+           {.m = q, .n = sizes.head_dim, .k = s, .batch = heads, .type = type});
+}
+
+void unfused_core_backward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops) {
+  const std::int64_t heads = sizes.batch * sizes.query_heads;
+  const std::int64_t q = sizes.sequence_local, s = sizes.sequence, d = sizes.head_dim;
+  const double scores = as_double(heads) * as_double(q) * as_double(s);
+  const DataType type = base_type(input.plan.precision);
+  const auto product = [&](std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) {
+    ops.gemm(name, {.m = m,
+                    .n = n,
+                    .k = k,
+                    .batch = heads,
+                    .type = type,
+                    .layout = GemmLayout::DataGradient});
+  };
+  product("attention.values.dP", q, s, d);
+  product("attention.values.dV", s, d, q);
+  if (input.software.dropout) ops.memory("attention.dropout.backward", 3 * scores, 2 * scores);
+  ops.memory("attention.softmax.backward", 4 * scores, 2 * scores);
+  product("attention.scores.dQ", q, d, s);
+  product("attention.scores.dK", s, d, q);
+}
+
+AttentionShape fused_shape(const LoweringInput& input, const LayerSizes& sizes, bool backward) {
+  const Transformer& model = input.transformer;
+  AttentionShape shape;
+  shape.batch = sizes.batch;
+  shape.heads = sizes.query_heads;
+  shape.key_value_heads = sizes.key_value_heads;
+  shape.query_length = sizes.sequence_local;
+  shape.key_length = sizes.sequence;
+  shape.qk_dim = sizes.head_dim;
+  shape.v_dim = sizes.head_dim;
+  if (model.latent) {
+    shape.key_value_heads = sizes.query_heads;
+    shape.qk_dim = model.latent->qk_nope_head_dim + model.latent->qk_rope_head_dim;
+    shape.v_dim = model.latent->v_head_dim;
+  }
+  shape.backward = backward;
+  shape.kernel = input.software.attention;
+  shape.type = base_type(input.plan.precision);
+  return shape;
+}
+
+// The core attention of every layer; a sliding window on each n-th layer is priced as its share.
+void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& ops, bool backward) {
+  if (input.software.attention == AttentionKernel::Unfused) {
+    backward ? unfused_core_backward(input, sizes, ops) : unfused_core_forward(input, sizes, ops);
+    return;
+  }
+  const Transformer& model = input.transformer;
+  AttentionShape shape = fused_shape(input, sizes, backward);
+  if (model.sliding_window > 0 && model.sliding_window < sizes.sequence) {
+    // The mean over a period of one windowed layer and (period − 1) full ones.
+    const double full = as_double(sizes.sequence) / 2;
+    const double windowed = std::min(full, as_double(model.sliding_window));
+    const double period = model.sliding_window_period;
+    shape.window = static_cast<std::int64_t>((windowed + (period - 1) * full) / period);
+  }
+  if (sizes.context > 1) {
+    // Ring attention: keys and values of the other c − 1 ranks travel beside the compute.
+    const double kv = 2 * as_double(sizes.batch * sizes.sequence_local) *
+                      as_double(sizes.key_value_width) * sizes.element;
+    const double rounds = (sizes.context - 1) * (backward ? 2.0 : 1.0);
+    ops.collective(backward ? "attention.ring.backward" : "attention.ring",
+                   CollectiveKind::SendReceive, GroupKind::Context, rounds * kv);
+    ops.overlap_next(1);
+  }
+  ops.attention(backward ? "attention.backward" : "attention", shape);
+}
+
+void rope(const LoweringInput& input, const LayerSizes& sizes, OpList& ops, std::string_view name) {
+  if (input.transformer.position != PositionKind::Rotary) return;
+  const double elements =
+      as_double(sizes.tokens) * as_double(sizes.query_width + sizes.key_value_width);
+  if (input.software.fusion == ElementwiseFusion::Eager) {
+    ops.memory(name, 12 * elements, 12 * elements, 6);  // Cast to fp32, complex product, cast back.
+  } else {
+    ops.memory(name, 2 * elements, 2 * elements, 2);
+  }
+}
+
+struct LatentSizes {
+  std::int64_t q_rank, kv_rank, q_width, kv_up_width, v_width, kv_down;
+};
+
+LatentSizes latent_sizes(const Transformer& model, const LayerSizes& sizes) {
+  const LatentAttention& latent = *model.latent;
+  const std::int64_t heads = sizes.query_heads;
+  return {latent.q_lora_rank,
+          latent.kv_lora_rank,
+          heads * (latent.qk_nope_head_dim + latent.qk_rope_head_dim),
+          heads * (latent.qk_nope_head_dim + latent.v_head_dim),
+          heads * latent.v_head_dim,
+          latent.kv_lora_rank + latent.qk_rope_head_dim};
+}
+
+// Multi-head latent attention: low-rank down- and up-projections for queries and keys/values.
+void latent_projections(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
+                        OpList& backward) {
+  const LatentSizes mla = latent_sizes(input.transformer, sizes);
+  const std::int64_t T = sizes.tokens, Ts = sizes.tokens_sp, h = sizes.hidden;
+  const auto linear = [&](std::string_view f, std::string_view d, std::string_view w,
+                          std::int64_t m, std::int64_t n, std::int64_t k) {
+    forward.gemm(f, forward_shape(input, m, n, k));
+    backward.gemm(d, dgrad_shape(input, m, n, k));
+    backward.gemm(w, wgrad_shape(input, m, n, k));
+  };
+  // The down-projections are replicated over the tensor group and run on its sequence shard.
+  if (mla.q_rank > 0) {
+    linear("q_down", "q_down.dgrad", "q_down.wgrad", Ts, mla.q_rank, h);
+    linear("q_up", "q_up.dgrad", "q_up.wgrad", T, mla.q_width, mla.q_rank);
+  } else {
+    linear("q_proj", "q_proj.dgrad", "q_proj.wgrad", T, mla.q_width, h);
+  }
+  linear("kv_down", "kv_down.dgrad", "kv_down.wgrad", Ts, mla.kv_down, h);
+  linear("kv_up", "kv_up.dgrad", "kv_up.wgrad", T, mla.kv_up_width, mla.kv_rank);
+  const double latent = as_double(T * (mla.q_rank + mla.kv_down));
+  const double expanded = as_double(T) * as_double(mla.q_width + mla.kv_up_width + mla.v_width);
+  forward.memory("latent.norms", 2 * latent, 2 * latent, 2);
+  forward.memory("latent.rope_concat", 2 * expanded, 2 * expanded, 4);
+  backward.memory("latent.norms.backward", 4 * latent, 2 * latent, 4);
+  backward.memory("latent.rope_concat.backward", 2 * expanded, 2 * expanded, 4);
+}
+
+void output_projection_backward(const LoweringInput& input, const LayerSizes& sizes,
+                                std::int64_t width, OpList& backward) {
+  const std::int64_t T = sizes.tokens, h = sizes.hidden;
+  const TensorTraffic traffic{input, sizes};
+  traffic.row_backward(backward, "proj.gather.backward");
+  quantise(input, sizes, backward, "proj.cast.backward", as_double(T * h));
+  backward.gemm("proj.dgrad", dgrad_shape(input, T, h, width));
+  backward.gemm("proj.wgrad", wgrad_shape(input, T, h, width));
+  accumulate_weight(input, backward, h * width);
+}
+
+}  // namespace
+
+void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
+                     OpList& backward) {
+  const std::int64_t T = sizes.tokens, h = sizes.hidden;
+  const bool latent = input.transformer.latent.has_value();
+  const std::int64_t qkv = sizes.query_width + 2 * sizes.key_value_width;
+  const std::int64_t out_width =
+      latent ? latent_sizes(input.transformer, sizes).v_width : sizes.query_width;
+  const TensorTraffic traffic{input, sizes};
+  const bool bias_kernel = input.transformer.qkv_bias &&
+                           input.software.fusion == ElementwiseFusion::BiasFused;
+
+  norm_forward(input, sizes, forward, "norm1");
+  traffic.before_column(forward, "qkv.gather");
+  OpList projection_backward(forward.count());
+  if (latent) {
+    latent_projections(input, sizes, forward, projection_backward);
+    if (traffic.on()) traffic.after_row(projection_backward, "latent.reduce.backward");
+  } else {
+    forward.gemm("qkv", forward_shape(input, T, qkv, h));
+    if (bias_kernel) forward.memory("qkv.bias", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
+    if (input.transformer.qk_norm) {
+      const double x = as_double(T) * as_double(sizes.query_width + sizes.key_value_width);
+      forward.memory("qk_norm", 2 * x, 2 * x, 2);
+    }
+    rope(input, sizes, forward, "rope");
+  }
+  core_attention(input, sizes, forward, false);
+  quantise(input, sizes, forward, "proj.cast", as_double(T * out_width));
+  forward.gemm("proj", forward_shape(input, T, h, out_width));
+  traffic.after_row(forward, "proj.reduce");
+  residual_forward(input, sizes, forward, "residual1");
+
+  residual_backward(input, sizes, backward, "residual1.backward");
+  output_projection_backward(input, sizes, out_width, backward);
+  if (input.plan.recompute == RecomputeKind::Selective) {
+    OpList again(forward.count());
+    core_attention(input, sizes, again, false);
+    backward.add_recompute(again.take());
+  }
+  core_attention(input, sizes, backward, true);
+  if (latent) {
+    backward.add_all(projection_backward.take());
+  } else {
+    rope(input, sizes, backward, "rope.backward");
+    if (input.transformer.qk_norm) {
+      const double x = as_double(T) * as_double(sizes.query_width + sizes.key_value_width);
+      backward.memory("qk_norm.backward", 4 * x, 2 * x, 4);
+    }
+    // The gradients of query, key and value are concatenated for the joint product.
+    backward.memory("qkv.concat", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
+    quantise(input, sizes, backward, "qkv.cast.backward", as_double(T * qkv));
+    traffic.column_backward(backward, "qkv.gather.backward", "qkv.reduce.backward",
+                            dgrad_shape(input, T, qkv, h), "qkv.dgrad",
+                            wgrad_shape(input, T, qkv, h), "qkv.wgrad");
+    if (input.transformer.qkv_bias) {
+      backward.memory("qkv.bias.backward", 2 * as_double(T * qkv), 0);
+      backward.mark_weight_gradient();
+    }
+    accumulate_weight(input, backward, qkv * h);
+  }
+  norm_backward(input, sizes, backward, "norm1.backward");
+}
+
+namespace {
+
+// The non-linearity between the two products of a feed-forward: bytes a token and element.
+void activation_ops(const LoweringInput& input, OpList& forward, OpList& backward, double elements) {
+  const bool gated = is_gated(input.transformer.activation);
+  const bool eager = input.software.fusion == ElementwiseFusion::Eager;
+  if (gated && eager) {
+    forward.memory("activation", 6 * elements, 4 * elements, 2);   // SiLU, then the product.
+    backward.memory("activation.backward", 12 * elements, 6 * elements, 3);
+  } else if (gated) {
+    forward.memory("activation", 4 * elements, 2 * elements);
+    backward.memory("activation.backward", 6 * elements, 4 * elements);
+  } else {
+    forward.memory("activation", 2 * elements, 2 * elements);
+    backward.memory("activation.backward", 4 * elements, 2 * elements);
+    if (input.transformer.mlp_bias && !eager) {
+      backward.memory("activation.bias.backward", 2 * elements, 0);
+    }
+  }
+}
+
+}  // namespace
+
+void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::int64_t ffn_per_rank,
+                     OpList& forward, OpList& backward) {
+  const std::int64_t T = sizes.tokens, h = sizes.hidden, f = ffn_per_rank;
+  const std::int64_t up = is_gated(input.transformer.activation) ? 2 * f : f;
+  const TensorTraffic traffic{input, sizes};
+
+  norm_forward(input, sizes, forward, "norm2");
+  traffic.before_column(forward, "fc1.gather");
+  forward.gemm("fc1", forward_shape(input, T, up, h));
+  OpList activation_backward(forward.count());
+  activation_ops(input, forward, activation_backward, as_double(T * f));
+  quantise(input, sizes, forward, "fc2.cast", as_double(T * f));
+  forward.gemm("fc2", forward_shape(input, T, h, f));
+  traffic.after_row(forward, "fc2.reduce");
+  residual_forward(input, sizes, forward, "residual2");
+
+  residual_backward(input, sizes, backward, "residual2.backward");
+  traffic.row_backward(backward, "fc2.gather.backward");
+  quantise(input, sizes, backward, "fc2.cast.backward", as_double(T * h));
+  backward.gemm("fc2.dgrad", dgrad_shape(input, T, h, f));
+  backward.gemm("fc2.wgrad", wgrad_shape(input, T, h, f));
+  accumulate_weight(input, backward, h * f);
+  backward.add_all(activation_backward.take());
+  quantise(input, sizes, backward, "fc1.cast.backward", as_double(T * up));
+  traffic.column_backward(backward, "fc1.gather.backward", "fc1.reduce.backward",
+                          dgrad_shape(input, T, up, h), "fc1.dgrad", wgrad_shape(input, T, up, h),
+                          "fc1.wgrad");
+  accumulate_weight(input, backward, up * h);
+  norm_backward(input, sizes, backward, "norm2.backward");
+}
+
+}  // namespace megatwin::model

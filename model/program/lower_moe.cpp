@@ -1,0 +1,184 @@
+// The mixture-of-experts feed-forward: router, dispatch, grouped products, combine.
+#include <algorithm>
+#include <cmath>
+
+#include "model/program/op_list.h"
+
+namespace megatwin::model {
+namespace {
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+struct MoeSizes {
+  std::int64_t tokens;        // Tokens that this rank routes.
+  std::int64_t rows;          // Token copies its experts receive, over its expert-tensor group.
+  std::int64_t local_experts;
+  std::int64_t ffn;           // Of one expert on this rank.
+  std::int64_t up;            // Columns of the first product.
+};
+
+MoeSizes moe_sizes(const LoweringInput& input, const LayerSizes& sizes) {
+  const MixtureOfExperts& experts = *input.transformer.experts;
+  MoeSizes moe{};
+  moe.tokens = sizes.tokens_sp;
+  moe.local_experts = std::max<std::int64_t>(1, experts.num_experts / sizes.expert);
+  // Tokens of the expert-tensor group meet on each of its members.
+  const double copies = as_double(moe.tokens * experts.experts_per_token) * sizes.expert_tensor *
+                        input.plan.expert_capacity_imbalance;
+  // Without sequence parallelism the tensor ranks hold equal tokens: no gather, no extra rows.
+  const double shared = sizes.sequence_parallel || sizes.tensor == 1 ? 1.0 : sizes.tensor;
+  moe.rows = static_cast<std::int64_t>(std::llround(copies / shared));
+  moe.ffn = experts.expert_ffn_size / sizes.expert_tensor;
+  moe.up = is_gated(input.transformer.activation) ? 2 * moe.ffn : moe.ffn;
+  return moe;
+}
+
+GemmShape expert_product(const LoweringInput& input, const MoeSizes& moe, std::int64_t n,
+                         std::int64_t k, GemmLayout layout) {
+  const std::int64_t rows = std::max<std::int64_t>(1, moe.rows / moe.local_experts);
+  GemmShape shape{.m = rows, .n = n, .k = k, .batch = moe.local_experts, .grouped = true,
+                  .type = gemm_type(input.plan.precision), .layout = layout};
+  if (layout == GemmLayout::DataGradient) std::swap(shape.n, shape.k);
+  if (layout == GemmLayout::WeightGradient) {
+    shape.m = n;
+    shape.n = k;
+    shape.k = rows;
+    shape.accumulate_fp32 = input.software.gradient_accumulation_fusion;
+  }
+  return shape;
+}
+
+void dispatch(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe, OpList& ops,
+              bool forward_name) {
+  const double h = as_double(sizes.hidden);
+  const double copies =
+      as_double(moe.tokens * input.transformer.experts->experts_per_token) * h * sizes.element;
+  ops.memory(forward_name ? "moe.permute" : "moe.permute.backward", copies, copies, 2);
+  if (sizes.expert > 1) {
+    ops.collective(forward_name ? "moe.all_to_all" : "moe.all_to_all.backward",
+                   CollectiveKind::AllToAll, GroupKind::Expert, copies);
+  }
+  const double rows = as_double(moe.rows) * h * sizes.element;
+  if (sizes.expert_tensor > 1 && sizes.sequence_parallel) {
+    ops.collective(forward_name ? "moe.gather" : "moe.gather.backward", CollectiveKind::AllGather,
+                   GroupKind::ExpertTensor, rows);
+  }
+  if (moe.local_experts > 1 && sizes.expert > 1) {
+    ops.memory(forward_name ? "moe.sort" : "moe.sort.backward", rows, rows, 1);
+  }
+}
+
+void combine(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe, OpList& ops,
+             bool forward_name) {
+  const double h = as_double(sizes.hidden);
+  const double rows = as_double(moe.rows) * h * sizes.element;
+  const double copies =
+      as_double(moe.tokens * input.transformer.experts->experts_per_token) * h * sizes.element;
+  if (moe.local_experts > 1 && sizes.expert > 1) {
+    ops.memory(forward_name ? "moe.unsort" : "moe.unsort.backward", rows, rows, 1);
+  }
+  if (sizes.expert_tensor > 1) {
+    ops.collective(forward_name ? "moe.reduce" : "moe.reduce.backward",
+                   sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+                   GroupKind::ExpertTensor, rows);
+  }
+  if (sizes.expert > 1) {
+    ops.collective(forward_name ? "moe.all_to_all.return" : "moe.all_to_all.return.backward",
+                   CollectiveKind::AllToAll, GroupKind::Expert, copies);
+  }
+  ops.memory(forward_name ? "moe.unpermute" : "moe.unpermute.backward", copies,
+             as_double(moe.tokens) * h * sizes.element, 2);
+}
+
+void router(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe,
+            OpList& forward, OpList& backward) {
+  const std::int64_t E = input.transformer.experts->num_experts;
+  const DataType type = base_type(input.plan.precision);
+  forward.gemm("router", {.m = moe.tokens, .n = E, .k = sizes.hidden, .type = type});
+  // Softmax or sigmoid, top-k, counts, auxiliary loss: small fp32 kernels over (tokens, experts).
+  const double scores = 4 * as_double(moe.tokens * E);
+  forward.memory("router.top_k", 5 * scores, 3 * scores, 12);
+  backward.memory("router.top_k.backward", 4 * scores, 3 * scores, 8);
+  backward.gemm("router.dgrad", {.m = moe.tokens, .n = sizes.hidden, .k = E, .type = type,
+                                 .layout = GemmLayout::DataGradient});
+  backward.gemm("router.wgrad", {.m = E, .n = sizes.hidden, .k = moe.tokens, .type = type,
+                                 .layout = GemmLayout::WeightGradient});
+}
+
+void expert_activation(const LoweringInput& input, const MoeSizes& moe, OpList& forward,
+                       OpList& backward) {
+  const double x = as_double(moe.rows * moe.ffn);
+  const bool gated = is_gated(input.transformer.activation);
+  forward.memory("moe.activation", (gated ? 4 : 2) * x, 2 * x);
+  backward.memory("moe.activation.backward", (gated ? 6 : 4) * x, (gated ? 4 : 2) * x);
+}
+
+// The shared expert: a dense feed-forward over all tokens, cut by the tensor group.
+void shared_expert(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
+                   OpList& backward) {
+  const std::int64_t T = sizes.tokens, h = sizes.hidden;
+  const std::int64_t f = input.transformer.experts->shared_expert_ffn_size / sizes.tensor;
+  const std::int64_t up = is_gated(input.transformer.activation) ? 2 * f : f;
+  const DataType type = gemm_type(input.plan.precision);
+  const bool fused = input.software.gradient_accumulation_fusion;
+  const double x = as_double(T * f);
+  forward.gemm("shared.fc1", {.m = T, .n = up, .k = h, .type = type});
+  forward.memory("shared.activation", 4 * x, 2 * x);
+  forward.gemm("shared.fc2", {.m = T, .n = h, .k = f, .type = type});
+  const GemmLayout data = GemmLayout::DataGradient, weight = GemmLayout::WeightGradient;
+  backward.gemm("shared.fc2.dgrad", {.m = T, .n = f, .k = h, .type = type, .layout = data});
+  backward.gemm("shared.fc2.wgrad", {.m = h, .n = f, .k = T, .accumulate_fp32 = fused, .type = type,
+                                     .layout = weight});
+  backward.memory("shared.activation.backward", 6 * x, 4 * x);
+  backward.gemm("shared.fc1.dgrad", {.m = T, .n = h, .k = up, .type = type, .layout = data});
+  backward.gemm("shared.fc1.wgrad", {.m = up, .n = h, .k = T, .accumulate_fp32 = fused,
+                                     .type = type, .layout = weight});
+}
+
+void cast(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
+  if (sizes.fp8) ops.memory(name, 2 * elements, 2 * elements, 1);
+}
+
+}  // namespace
+
+void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
+                   OpList& backward) {
+  const MoeSizes moe = moe_sizes(input, sizes);
+  const std::int64_t h = sizes.hidden;
+  const double rows = as_double(moe.rows);
+  const double x = as_double(sizes.tokens_sp * h) * sizes.element;
+
+  forward.memory("norm2", x, x);
+  OpList router_backward(forward.count());
+  router(input, sizes, moe, forward, router_backward);
+  dispatch(input, sizes, moe, forward, true);
+  cast(sizes, forward, "moe.fc1.cast", rows * as_double(h));
+  forward.gemm("moe.fc1", expert_product(input, moe, moe.up, h, GemmLayout::Forward));
+  OpList activation_backward(forward.count());
+  expert_activation(input, moe, forward, activation_backward);
+  cast(sizes, forward, "moe.fc2.cast", rows * as_double(moe.ffn));
+  forward.gemm("moe.fc2", expert_product(input, moe, h, moe.ffn, GemmLayout::Forward));
+  combine(input, sizes, moe, forward, true);
+  OpList shared_backward(forward.count());
+  if (input.transformer.experts->shared_expert_ffn_size > 0) {
+    shared_expert(input, sizes, forward, shared_backward);
+  }
+  forward.memory("residual2", 2 * x, x);
+
+  backward.memory("residual2.backward", 2 * x, x);
+  backward.add_all(shared_backward.take());
+  // The way back mirrors the way there: the combine's gradient is a dispatch and vice versa.
+  dispatch(input, sizes, moe, backward, false);
+  cast(sizes, backward, "moe.fc2.cast.backward", rows * as_double(h));
+  backward.gemm("moe.fc2.dgrad", expert_product(input, moe, h, moe.ffn, GemmLayout::DataGradient));
+  backward.gemm("moe.fc2.wgrad", expert_product(input, moe, h, moe.ffn, GemmLayout::WeightGradient));
+  backward.add_all(activation_backward.take());
+  cast(sizes, backward, "moe.fc1.cast.backward", rows * as_double(moe.up));
+  backward.gemm("moe.fc1.dgrad", expert_product(input, moe, moe.up, h, GemmLayout::DataGradient));
+  backward.gemm("moe.fc1.wgrad", expert_product(input, moe, moe.up, h, GemmLayout::WeightGradient));
+  combine(input, sizes, moe, backward, false);
+  backward.add_all(router_backward.take());
+  backward.memory("norm2.backward", 2 * x, x, 2);
+}
+
+}  // namespace megatwin::model

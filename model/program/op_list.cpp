@@ -1,0 +1,102 @@
+#include "model/program/op_list.h"
+
+#include <algorithm>
+
+namespace megatwin::model {
+
+LayerSizes::LayerSizes(const LoweringInput& input) {
+  const Transformer& model = input.transformer;
+  const Plan& plan = input.plan;
+  tensor = plan.tensor;
+  context = plan.context;
+  expert = plan.expert;
+  expert_tensor = plan.effective_expert_tensor();
+  sequence_parallel = plan.sequence_parallel && tensor > 1;
+  batch = plan.micro_batch;
+  sequence = model.sequence_length;
+  sequence_local = sequence / context;
+  tokens = batch * sequence_local;
+  tokens_sp = sequence_parallel ? tokens / tensor : tokens;
+  hidden = model.hidden_size;
+  head_dim = model.head_dim;
+  query_heads = std::max<std::int64_t>(1, model.num_attention_heads / tensor);
+  key_value_heads = std::max<std::int64_t>(1, model.num_key_value_heads / tensor);
+  query_width = query_heads * head_dim;
+  key_value_width = key_value_heads * head_dim;
+  ffn = model.ffn_hidden_size / tensor;
+  vocab = (model.vocab_size + tensor - 1) / tensor;
+  element = size_of(base_type(plan.precision)).value;
+  const DataType type = gemm_type(plan.precision);
+  fp8 = type == DataType::Fp8 || type == DataType::Fp4;
+}
+
+MicroOp& OpList::add(MicroOpKind kind, std::string_view name) {
+  MicroOp op;
+  op.kind = kind;
+  op.name = name;
+  op.count = count_;
+  ops_.push_back(op);
+  return ops_.back();
+}
+
+void OpList::gemm(std::string_view name, GemmShape shape) {
+  MicroOp& op = add(MicroOpKind::Gemm, name);
+  op.gemm = shape;
+  const double m = static_cast<double>(shape.m), n = static_cast<double>(shape.n);
+  const double k = static_cast<double>(shape.k), batch = static_cast<double>(shape.batch);
+  const double in = size_of(shape.type).value;
+  const double out = shape.accumulate_fp32 ? 4 : (shape.type == DataType::Fp32 ? 4 : 2);
+  op.flop = {2 * batch * m * n * k};
+  op.read = {batch * ((m * k + k * n) * in + (shape.accumulate_fp32 ? 4 * m * n : 0))};
+  op.written = {batch * m * n * out};
+  op.weight_gradient = shape.layout == GemmLayout::WeightGradient;
+}
+
+void OpList::attention(std::string_view name, AttentionShape shape) {
+  MicroOp& op = add(MicroOpKind::Attention, name);
+  op.attention = shape;
+  const double b = static_cast<double>(shape.batch), a = static_cast<double>(shape.heads);
+  const double q = static_cast<double>(shape.query_length);
+  const double keys = static_cast<double>(shape.key_length);
+  // Mean keys that a query sees: all, the causal half, or the window.
+  double seen = shape.causal ? keys / 2 : keys;
+  if (shape.window > 0) seen = std::min(seen, static_cast<double>(shape.window));
+  const double dims = static_cast<double>(shape.qk_dim + shape.v_dim);
+  const double forward = 2 * b * a * q * seen * dims;
+  // FlashAttention's backward repeats the score product: five products for the forward's two.
+  op.flop = {shape.backward ? 2.5 * forward : forward};
+  const double kv = static_cast<double>(shape.key_value_heads);
+  const double tensors = 2 * b * (a * q * dims + kv * keys * dims);
+  op.read = {shape.backward ? 1.5 * tensors : 0.6 * tensors};
+  op.written = {shape.backward ? tensors : 0.4 * tensors};
+  op.kernels = shape.backward ? 3 : 1;
+}
+
+void OpList::memory(std::string_view name, double read, double written, int kernels) {
+  MicroOp& op = add(MicroOpKind::MemoryBound, name);
+  op.read = {read};
+  op.written = {written};
+  op.kernels = kernels;
+}
+
+void OpList::collective(std::string_view name, CollectiveKind kind, GroupKind group, double bytes) {
+  MicroOp& op = add(MicroOpKind::Collective, name);
+  op.collective = kind;
+  op.group = group;
+  op.bytes = {bytes};
+}
+
+void OpList::add_recompute(const MicroOps& forward) { add_all(as_recompute(forward)); }
+
+void append(MicroOps& to, const MicroOps& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+MicroOps as_recompute(const MicroOps& forward) {
+  MicroOps ops = forward;
+  for (MicroOp& op : ops) {
+    op.recompute = true;
+    op.weight_gradient = false;
+  }
+  return ops;
+}
+
+}  // namespace megatwin::model

@@ -1,0 +1,153 @@
+// Bytes kept from forward to backward, tensor by tensor, for each recompute kind and stack.
+// Source of the bookkeeping: Korthikanti et al., arXiv:2205.05198, section 4 (equations 1-6) for the
+// unfused GPT layer; the modern layer follows the same rules with fused attention and a gate.
+#include <algorithm>
+
+#include "model/program/op_list.h"
+
+namespace megatwin::model {
+namespace {
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+// Saved bytes of one layer, sorted by what a recompute kind may drop.
+struct LayerSaved {
+  double input = 0;          // The layer's input: kept by every kind.
+  double norms = 0;          // Norm outputs (inputs of the column-parallel products) and mid residual.
+  double masks = 0;          // Dropout masks of the two residual branches.
+  double qkv = 0;            // Query, key, value.
+  double scores = 0;         // Softmax output, dropout mask and output of the unfused core.
+  double core_output = 0;    // Attention output (input of the projection) and its log-sum-exp.
+  double activation_input = 0, activation_output = 0;
+  double experts = 0;        // Router, permuted copies, expert intermediates.
+
+  double all() const {
+    return input + norms + masks + qkv + scores + core_output + activation_input +
+           activation_output + experts;
+  }
+};
+
+LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool moe) {
+  const Transformer& model = input.transformer;
+  const SoftwareStack& software = input.software;
+  const double e = sizes.element;
+  const double x = as_double(sizes.tokens_sp * sizes.hidden);
+  const double T = as_double(sizes.tokens);
+  const double stored = sizes.fp8 ? 1 : e;  // A quantised operand is what its product keeps.
+  const bool compiled = software.framework == Framework::PytorchCompile;
+  LayerSaved saved;
+  saved.input = e * x;
+  // Residual in the middle, and both norm outputs; a compiler recomputes the latter.
+  saved.norms = e * x + (compiled ? 0 : 2 * stored * x);
+  if (software.dropout) saved.masks = 2 * x;
+  double out_width = as_double(sizes.query_width);
+  if (model.latent) {
+    const LatentAttention& mla = *model.latent;
+    const double heads = as_double(sizes.query_heads);
+    out_width = heads * as_double(mla.v_head_dim);
+    saved.qkv = e * T *
+                (2 * heads * as_double(mla.qk_nope_head_dim + mla.qk_rope_head_dim) + out_width +
+                 as_double(mla.q_lora_rank + mla.kv_lora_rank + mla.qk_rope_head_dim));
+  } else {
+    saved.qkv = e * T * as_double(sizes.query_width + 2 * sizes.key_value_width);
+  }
+  saved.core_output = e * T * out_width + (sizes.fp8 ? T * out_width : 0);
+  if (software.attention == AttentionKernel::Unfused) {
+    const double scores = as_double(sizes.batch * sizes.query_heads) *
+                          as_double(sizes.sequence_local) * as_double(sizes.sequence);
+    saved.scores = (software.dropout ? 5 : 2) * scores;
+  } else {
+    saved.core_output += 4 * T * as_double(sizes.query_heads);
+  }
+  if (!moe) {
+    const double gate = is_gated(model.activation) ? 2 : 1;
+    saved.activation_input = gate * e * T * as_double(sizes.ffn);
+    saved.activation_output = compiled ? 0 : stored * T * as_double(sizes.ffn);
+    return saved;
+  }
+  const MixtureOfExperts& experts = *model.experts;
+  const double routed = as_double(sizes.tokens_sp * experts.experts_per_token) *
+                        input.plan.expert_capacity_imbalance *
+                        (sizes.sequence_parallel ? sizes.expert_tensor : 1);
+  const double ffn = as_double(experts.expert_ffn_size) / sizes.expert_tensor;
+  const double gate = is_gated(model.activation) ? 2 : 1;
+  saved.experts = 4 * as_double(sizes.tokens_sp * experts.num_experts) * 2 +
+                  routed * as_double(sizes.hidden) * (stored + e) + routed * ffn * gate * e +
+                  routed * ffn * stored;
+  if (experts.shared_expert_ffn_size > 0) {
+    const double shared = as_double(experts.shared_expert_ffn_size) / sizes.tensor;
+    saved.experts += T * shared * (gate * e + stored);
+  }
+  return saved;
+}
+
+// Of a layer's saved bytes, those that the recompute kind keeps.
+double kept(const LayerSaved& saved, RecomputeKind kind) {
+  switch (kind) {
+    case RecomputeKind::None:
+      return saved.all();
+    case RecomputeKind::Selective:
+      return saved.all() - saved.scores;
+    case RecomputeKind::Full:
+      return saved.input;
+    case RecomputeKind::PerOp:
+      // Attention output, reduced outputs and every other product.
+      return saved.input + saved.core_output +
+             0.5 * (saved.qkv + saved.activation_input + saved.experts) + saved.input;
+  }
+  return saved.all();
+}
+
+// Inputs of the weight gradients, and the output gradients that they meet.
+double weight_gradient_inputs(const LoweringInput& input, const LayerSizes& sizes, bool moe) {
+  const LayerSaved saved = layer_saved(input, sizes, moe);
+  const double x = sizes.element * as_double(sizes.tokens_sp * sizes.hidden);
+  const double inputs = 2 * x + saved.core_output + saved.activation_output + saved.experts / 2;
+  const double gradients = saved.qkv + saved.activation_input + 2 * x + saved.experts / 2;
+  return inputs + gradients;
+}
+
+}  // namespace
+
+SavedActivations saved_activations(const LoweringInput& input, const ChunkContent& content) {
+  const LayerSizes sizes(input);
+  const Plan& plan = input.plan;
+  const double x = sizes.element * as_double(sizes.tokens_sp * sizes.hidden);
+  const double logits = as_double(sizes.tokens) * as_double(sizes.vocab);
+  double chunk = 0, wgrad = 0, recomputed_layer = 0;
+  const auto add_layers = [&](int count, bool moe) {
+    if (count == 0) return;
+    const LayerSaved saved = layer_saved(input, sizes, moe);
+    int recomputed = count;
+    if (plan.recompute == RecomputeKind::Full && plan.recompute_layers > 0) {
+      recomputed = std::min(count, plan.recompute_layers);
+    }
+    chunk += recomputed * kept(saved, plan.recompute) + (count - recomputed) * saved.all();
+    wgrad += count * weight_gradient_inputs(input, sizes, moe);
+    if (plan.recompute != RecomputeKind::None) {
+      recomputed_layer = std::max(recomputed_layer, saved.all() - kept(saved, plan.recompute));
+    }
+  };
+  add_layers(content.dense_layers, false);
+  add_layers(content.moe_layers + content.mtp_layers, content.moe_layers + content.mtp_layers > 0 &&
+                                                          input.transformer.experts.has_value());
+  if (content.embedding && input.software.dropout) chunk += as_double(sizes.tokens_sp * sizes.hidden);
+  SavedActivations result;
+  double transient_forward = 4 * x, transient_backward = recomputed_layer + 6 * x;
+  if (content.head) {
+    const int passes = 1 + content.mtp_layers;
+    chunk += passes * (2 * x);  // Input of the final norm and of the logits product.
+    // Logits in 16 bits and what the loss keeps of them; the gradient takes the place of one copy.
+    const double kept_logits = input.software.fused_cross_entropy ? 2 * logits : 4 * logits;
+    chunk += passes * kept_logits;
+    transient_forward = std::max(transient_forward, 4 * logits);
+    transient_backward = std::max(transient_backward, 4 * logits);
+  }
+  result.chunk = {chunk};
+  result.forward_transient = {transient_forward};
+  result.backward_transient = {transient_backward};
+  result.weight_gradient_inputs = {std::min(wgrad, chunk + 8 * x)};
+  return result;
+}
+
+}  // namespace megatwin::model

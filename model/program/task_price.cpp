@@ -1,0 +1,139 @@
+#include "model/program/task_price.h"
+
+#include <algorithm>
+
+#include "model/compute_cost.h"
+#include "model/program/group_topology.h"
+
+namespace megatwin::model {
+namespace {
+
+bool taken(const MicroOp& op, TaskPart part) {
+  switch (part) {
+    case TaskPart::All:
+      return true;
+    case TaskPart::WithoutWeightGradient:
+      return !op.weight_gradient;
+    case TaskPart::WeightGradientOnly:
+      return op.weight_gradient;
+  }
+  return true;
+}
+
+bool is_cast(const MicroOp& op) {
+  return op.kind == MicroOpKind::MemoryBound && op.name.find("cast") != std::string_view::npos;
+}
+
+Seconds& exposed_of(TaskPrice& price, GroupKind group) {
+  switch (group) {
+    case GroupKind::Context:
+      return price.exposed_cp;
+    case GroupKind::Expert:
+    case GroupKind::ExpertTensor:
+    case GroupKind::ExpertData:
+      return price.exposed_ep;
+    case GroupKind::Tensor:
+    case GroupKind::Data:
+    case GroupKind::Pipeline:
+      return price.exposed_tp;
+  }
+  return price.exposed_tp;
+}
+
+Seconds& compute_of(TaskPrice& price, const MicroOp& op) {
+  if (op.recompute) return price.recompute;
+  switch (op.kind) {
+    case MicroOpKind::Gemm:
+      return price.gemm;
+    case MicroOpKind::Attention:
+      return price.attention;
+    case MicroOpKind::MemoryBound:
+    case MicroOpKind::Collective:
+      return price.memory_bound;
+  }
+  return price.memory_bound;
+}
+
+}  // namespace
+
+TaskPricer::TaskPricer(const Job& job, const PricedEffects& effects)
+    : job_(job), effects_(effects), profile_(job.profile) {
+  profile_.wave_quantisation = effects.wave;
+  if (!effects.launch) {
+    profile_.kernel_gap = {};
+    profile_.host_launch = {};
+  }
+  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert,
+                               GroupKind::ExpertTensor, GroupKind::Data, GroupKind::ExpertData,
+                               GroupKind::Pipeline}) {
+    groups_[kind] = group_topology(job, kind);
+  }
+}
+
+Seconds TaskPricer::collective(const MicroOp& op) const {
+  const bool on = (op.group == GroupKind::Tensor && effects_.tensor_traffic) ||
+                  ((op.group == GroupKind::Expert || op.group == GroupKind::ExpertTensor) &&
+                   effects_.expert_traffic) ||
+                  (op.group == GroupKind::Context && effects_.context_traffic);
+  if (!on) return {};
+  return collective_time(op.collective, op.bytes, groups_.at(op.group)).time;
+}
+
+Seconds TaskPricer::time_of(const MicroOp& op) const {
+  if (op.recompute && !effects_.recompute) return {};
+  if (op.kind == MicroOpKind::Collective) return collective(op);
+  if (op.kind == MicroOpKind::MemoryBound && !effects_.memory_bound) return {};
+  if (is_cast(op) && !effects_.quantisation) return {};
+  return compute_time(op, job_.cluster.groups.front().gpu, profile_);
+}
+
+TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
+  std::vector<const MicroOp*> run;
+  run.reserve(ops.size());
+  for (const MicroOp& op : ops) {
+    if (taken(op, part)) run.push_back(&op);
+  }
+  std::vector<Seconds> time(run.size());
+  for (std::size_t i = 0; i < run.size(); ++i) time[i] = time_of(*run[i]);
+
+  TaskPrice price;
+  double kernels = 0;
+  const double slowdown = profile_.communication_sm_slowdown;
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const MicroOp& op = *run[i];
+    const double count = op.count;
+    kernels += count * op.kernels;
+    if (op.kind != MicroOpKind::Collective) {
+      compute_of(price, op) += count * time[i];
+      price.flop += count * op.flop;
+      continue;
+    }
+    // The products that this collective runs beside.
+    Seconds beside;
+    double exposed_share = 1;
+    if (op.chunked_overlap) {
+      const bool gathers = op.collective == CollectiveKind::AllGather;
+      const std::size_t neighbour = gathers ? i + 1 : i - 1;
+      if (neighbour < run.size() && run[neighbour]->kind == MicroOpKind::Gemm) {
+        beside = time[neighbour];
+      }
+      exposed_share = 1.0 / job_.plan.tensor;  // The first chunk has nothing to hide behind.
+    } else if (op.overlap_ops > 0) {
+      for (std::size_t j = i + 1; j < run.size() && j <= i + op.overlap_ops; ++j) beside += time[j];
+      exposed_share = 0;
+    }
+    const Seconds hideable = (1 - exposed_share) * time[i];
+    const Seconds hidden{std::min(hideable.value, beside.value)};
+    price.contention += count * slowdown * hidden;
+    exposed_of(price, op.group) += count * (time[i] - hidden);
+  }
+  const Seconds device = price.compute() + price.exposed_tp + price.exposed_ep + price.exposed_cp;
+  if (job_.software.python_launch && !job_.software.cuda_graphs) {
+    const Seconds host = kernels * profile_.host_launch;
+    if (host > device) price.host_bound = host - device;
+  }
+  price.duration = device + price.host_bound;
+  return price;
+}
+
+}  // namespace megatwin::model

@@ -1,0 +1,133 @@
+#include "model/software_stack.h"
+
+#include <array>
+#include <utility>
+
+namespace megatwin::model {
+namespace {
+
+constexpr std::array<std::pair<Framework, std::string_view>, 12> kNames{{
+    {Framework::Megatwin, "megatwin"},
+    {Framework::MegatronCore, "megatron-core"},
+    {Framework::Megatron2020, "megatron-2020"},
+    {Framework::Megatron2021, "megatron-2021"},
+    {Framework::Megatron2022, "megatron-2022"},
+    {Framework::MegatronDeepspeed, "megatron-deepspeed"},
+    {Framework::DeepspeedZero3, "deepspeed-zero3"},
+    {Framework::Fsdp1, "fsdp1"},
+    {Framework::Fsdp2, "fsdp2"},
+    {Framework::Maxtext, "maxtext"},
+    {Framework::Paxml, "paxml"},
+    {Framework::PytorchCompile, "pytorch-compile"},
+}};
+
+// fp16 with dropout, attention scores in memory, nothing overlapped: Megatron-LM of 2020 and 2021.
+SoftwareStack early_megatron(Framework framework) {
+  SoftwareStack stack;
+  stack.attention = AttentionKernel::Unfused;
+  stack.fusion = framework == Framework::Megatron2020 ? ElementwiseFusion::Eager
+                                                      : ElementwiseFusion::BiasFused;
+  stack.dropout = true;
+  stack.fused_cross_entropy = false;
+  stack.distributed_optimizer = false;
+  stack.overlap_grad_reduce = false;
+  stack.overlap_param_gather = false;
+  stack.overlap_tp_backward_wgrad = framework == Framework::Megatron2022;
+  stack.overlap_p2p = false;
+  stack.scatter_gather_p2p =
+      framework == Framework::Megatron2021 || framework == Framework::Megatron2022;
+  stack.gradient_accumulation_fusion = framework == Framework::Megatron2022;
+  stack.default_zero_stage = 0;
+  stack.default_sequence_parallel = false;
+  stack.full_recompute_default = framework != Framework::Megatron2022;
+  return stack;
+}
+
+SoftwareStack fully_sharded(Framework framework) {
+  SoftwareStack stack;
+  stack.attention = AttentionKernel::FlashAttention2;
+  stack.fusion = ElementwiseFusion::Eager;
+  stack.fused_cross_entropy = false;
+  stack.default_zero_stage = 3;
+  stack.overlap_tp_backward_wgrad = false;
+  stack.gradient_accumulation_fusion = false;
+  stack.default_sequence_parallel = framework == Framework::Fsdp2;
+  stack.allocator_slack = 0.03;
+  return stack;
+}
+
+SoftwareStack compiled_by_xla() {
+  SoftwareStack stack;
+  stack.attention = AttentionKernel::Cudnn;
+  stack.default_zero_stage = 3;
+  stack.gradient_accumulation_fusion = false;
+  stack.python_launch = false;
+  return stack;
+}
+
+}  // namespace
+
+std::optional<Framework> framework_from_name(std::string_view name) {
+  for (const auto& [framework, text] : kNames) {
+    if (text == name) return framework;
+  }
+  return std::nullopt;
+}
+
+std::string_view name_of(Framework framework) {
+  for (const auto& [candidate, text] : kNames) {
+    if (candidate == framework) return text;
+  }
+  return "megatron-core";
+}
+
+std::vector<std::string> framework_names() {
+  std::vector<std::string> names;
+  names.reserve(kNames.size());
+  for (const auto& [framework, text] : kNames) names.emplace_back(text);
+  return names;
+}
+
+SoftwareStack software_stack(Framework framework) {
+  SoftwareStack stack;
+  switch (framework) {
+    case Framework::Megatwin:
+      stack.python_launch = false;
+      break;
+    case Framework::MegatronCore:
+      stack.overlap_tensor_parallel = true;
+      break;
+    case Framework::Megatron2020:
+    case Framework::Megatron2021:
+    case Framework::Megatron2022:
+    case Framework::MegatronDeepspeed:
+      stack = early_megatron(framework);
+      break;
+    case Framework::DeepspeedZero3:
+      stack = early_megatron(Framework::Megatron2021);
+      stack.default_zero_stage = 3;
+      stack.overlap_grad_reduce = true;
+      stack.overlap_param_gather = true;
+      break;
+    case Framework::Fsdp1:
+    case Framework::Fsdp2:
+      stack = fully_sharded(framework);
+      break;
+    case Framework::Maxtext:
+    case Framework::Paxml:
+      stack = compiled_by_xla();
+      break;
+    case Framework::PytorchCompile:
+      stack.fused_cross_entropy = true;
+      stack.distributed_optimizer = false;
+      stack.default_zero_stage = 0;
+      stack.gradient_accumulation_fusion = false;
+      stack.overlap_param_gather = false;
+      break;
+  }
+  stack.framework = framework;
+  stack.name = name_of(framework);
+  return stack;
+}
+
+}  // namespace megatwin::model

@@ -1,0 +1,48 @@
+#include "model/stragglers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/assert.h"
+
+namespace megatwin::model {
+
+double expected_max_uniform(double n) { return n / (n + 1); }
+
+Seconds expected_max_exponential(Seconds mean, int n) {
+  double harmonic = 0;
+  for (int i = n; i >= 1; --i) harmonic += 1.0 / i;  // Small terms first.
+  return harmonic * mean;
+}
+
+Seconds expected_max_normal_asymptotic(const NormalTime& time, double n) {
+  return time.mean + std::sqrt(2 * std::log(n)) * time.deviation;
+}
+
+Seconds expected_max_normal(const NormalTime& time, double n) {
+  // E[max] = ∫ 1 − Φ(z)^n over z > 0 minus ∫ Φ(z)^n over z < 0, midpoint rule.
+  const double step = 1.0 / 512;
+  const double reach = 12;
+  double expectation = 0;
+  for (double z = step / 2; z < reach; z += step) {
+    const double above = std::pow(0.5 * std::erfc(-z / std::sqrt(2.0)), n);
+    const double below = std::pow(0.5 * std::erfc(z / std::sqrt(2.0)), n);
+    expectation += (1 - above - below) * step;
+  }
+  return time.mean + expectation * time.deviation;
+}
+
+BytesPerSecond ring_bandwidth(std::span<const BytesPerSecond> edges) {
+  MEGATWIN_ASSERT(!edges.empty());
+  return *std::min_element(edges.begin(), edges.end());
+}
+
+double slowdown_of_slowest(std::span<const Seconds> rank_times) {
+  MEGATWIN_ASSERT(!rank_times.empty());
+  Seconds sum;
+  for (const Seconds time : rank_times) sum += time;
+  const Seconds slowest = *std::max_element(rank_times.begin(), rank_times.end());
+  return static_cast<double>(rank_times.size()) * ratio(slowest / sum);
+}
+
+}  // namespace megatwin::model

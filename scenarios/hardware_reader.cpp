@@ -1,0 +1,165 @@
+#include "scenarios/hardware_reader.h"
+
+#include <utility>
+#include <vector>
+
+namespace megatwin::scenarios {
+namespace {
+
+constexpr IntegerRange kSmallCount{.min = 0, .max = 100'000};
+
+template <class Value>
+void set(Value& field, const std::optional<Value>& value) {
+  if (value) field = *value;
+}
+
+void set_count(int& field, const std::optional<std::int64_t>& value) {
+  if (value) field = static_cast<int>(*value);
+}
+
+template <class Value>
+std::vector<std::string> names_of(const std::map<std::string, Value>& map) {
+  std::vector<std::string> names;
+  for (const auto& entry : map) names.push_back(entry.first);
+  return names;
+}
+
+// The entry that `like` or `facts` names, or nullptr; an unknown name is reported.
+template <class Value>
+const Value* referred(MapReader& reader, std::string_view key,
+                      const std::map<std::string, Value>& known, std::string_view what) {
+  const std::optional<std::string> name = reader.text(key);
+  if (!name) return nullptr;
+  const auto found = known.find(*name);
+  if (found != known.end()) return &found->second;
+  reader.unknown_word(*reader.find(key), key, names_of(known), what);
+  return nullptr;
+}
+
+void read_rates(MapReader& reader, model::GpuPeak& peak) {
+  set(peak.fp32, reader.read("fp32", parse_flop_rate));
+  set(peak.tf32, reader.read("tf32", parse_flop_rate, Zero::Allowed));
+  set(peak.fp16, reader.read("fp16", parse_flop_rate, Zero::Allowed));
+  set(peak.bf16, reader.read("bf16", parse_flop_rate, Zero::Allowed));
+  set(peak.fp8, reader.read("fp8", parse_flop_rate, Zero::Allowed));
+  set(peak.fp4, reader.read("fp4", parse_flop_rate, Zero::Allowed));
+}
+
+void read_architecture(MapReader& reader, model::Gpu& gpu) {
+  using model::GpuArchitecture;
+  const auto architecture = reader.choice<GpuArchitecture>(
+      "architecture", {{"volta", GpuArchitecture::Volta},
+                       {"ampere", GpuArchitecture::Ampere},
+                       {"ada", GpuArchitecture::Ada},
+                       {"hopper", GpuArchitecture::Hopper},
+                       {"blackwell", GpuArchitecture::Blackwell},
+                       {"cdna3", GpuArchitecture::Cdna3},
+                       {"other", GpuArchitecture::Other}});
+  if (!architecture) return;
+  gpu.architecture = *architecture;
+  gpu.architecture_name = reader.find("architecture")->text;
+}
+
+}  // namespace
+
+model::Gpu read_gpu(MapReader& reader, const std::string& name,
+                    const model::HardwareCatalogue& catalogue) {
+  model::Gpu gpu;
+  const model::Gpu* base = referred(reader, "like", catalogue.gpus, "GPU");
+  if (base != nullptr) gpu = *base;
+  gpu.name = name;
+  read_architecture(reader, gpu);
+  set_count(gpu.num_sms, reader.integer("sms", kSmallCount));
+  set(gpu.boost_clock, reader.read("boost_clock", parse_frequency));
+  read_rates(reader, gpu.peak);
+  const auto memory = reader.read("memory", parse_bytes);
+  const auto memory_usable = reader.read("memory_usable", parse_bytes);
+  set(gpu.memory, memory);
+  if (memory && !memory_usable) gpu.memory_usable = kUsableMemoryFraction * *memory;
+  set(gpu.memory_usable, memory_usable);
+  set(gpu.memory_bandwidth, reader.read("memory_bandwidth", parse_bandwidth));
+  set(gpu.l2_cache, reader.read("l2_cache", parse_bytes));
+  set_count(gpu.nvlink_generation, reader.integer("nvlink_generation", kSmallCount));
+  set_count(gpu.nvlink_links, reader.integer("nvlink_links", kSmallCount));
+  set(gpu.nvlink_per_direction, reader.read("nvlink_per_direction", parse_bandwidth, Zero::Allowed));
+  set(gpu.pcie_per_direction, reader.read("pcie_per_direction", parse_bandwidth));
+  set(gpu.power_max, reader.read("power", parse_power));
+  set(gpu.note, reader.text("note"));
+  if (base == nullptr) {
+    reader.require("memory", "a size, such as 80 GB");
+    reader.require("memory_bandwidth", "a rate, such as 3350 GB/s");
+    reader.require("fp32", "a rate, such as 67 TFLOP/s");
+  }
+  reader.finish();
+  return gpu;
+}
+
+void read_node_fields(MapReader& reader, model::Node& node) {
+  using model::NvlinkTopology;
+  set_count(node.num_gpus, reader.integer("gpus", {.min = 1, .max = 100'000}));
+  set(node.nvlink_topology,
+      reader.choice<NvlinkTopology>("nvlink", {{"switch", NvlinkTopology::Switch},
+                                               {"hybrid-cube-mesh", NvlinkTopology::HybridCubeMesh},
+                                               {"pcie-only", NvlinkTopology::PcieOnly},
+                                               {"none", NvlinkTopology::None}}));
+  set_count(node.num_nics, reader.integer("nics", kSmallCount));
+  set(node.nic_per_direction, reader.read("nic_bandwidth", parse_bandwidth));
+  set(node.nic_type, reader.text("nic_type"));
+  set(node.nic_latency, reader.read("nic_latency", parse_time, Zero::Allowed));
+  set(node.power_max, reader.read("power", parse_power));
+  set(node.price_per_hour, reader.read("price_per_hour", parse_money, Zero::Allowed));
+}
+
+model::Node read_node(MapReader& reader, const std::string& name,
+                      const model::HardwareCatalogue& catalogue,
+                      const std::map<std::string, model::Node>& facts) {
+  model::Node node;
+  const model::Node* base = nullptr;
+  if (reader.has("like")) base = referred(reader, "like", catalogue.nodes, "node");
+  if (!facts.empty() && reader.has("facts")) base = referred(reader, "facts", facts, "facts");
+  if (base != nullptr) node = *base;
+  node.name = name;
+  if (const auto gpu = resolve_gpu(reader, "gpu", catalogue)) node.gpu_name = *gpu;
+  read_node_fields(reader, node);
+  if (base == nullptr) {
+    reader.require("gpu", "the name of a GPU");
+    reader.require("gpus", "GPUs in one machine");
+    reader.require("nics", "network adapters in one machine");
+    reader.require("nic_bandwidth", "a rate, such as 400 Gbit/s");
+  }
+  reader.finish();
+  return node;
+}
+
+void add_user_hardware(MapReader& hardware, model::HardwareCatalogue& catalogue) {
+  ReadContext& context = hardware.context();
+  if (const TreeNode* gpus = hardware.find("gpus")) {
+    MapReader all(context, *gpus, hardware.path_of("gpus"));
+    for (const TreeEntry& entry : gpus->entries) {
+      MapReader reader(context, entry.value, all.path_of(entry.key));
+      catalogue.gpus[entry.key] = read_gpu(reader, entry.key, catalogue);
+      catalogue.gpu_aliases.erase(entry.key);
+    }
+  }
+  if (const TreeNode* nodes = hardware.find("nodes")) {
+    MapReader all(context, *nodes, hardware.path_of("nodes"));
+    for (const TreeEntry& entry : nodes->entries) {
+      MapReader reader(context, entry.value, all.path_of(entry.key));
+      catalogue.nodes[entry.key] = read_node(reader, entry.key, catalogue, {});
+    }
+  }
+  hardware.finish();
+}
+
+std::optional<std::string> resolve_gpu(MapReader& reader, std::string_view key,
+                                       const model::HardwareCatalogue& catalogue) {
+  const std::optional<std::string> name = reader.text(key);
+  if (!name) return std::nullopt;
+  if (catalogue.gpus.count(*name) > 0) return name;
+  const auto alias = catalogue.gpu_aliases.find(*name);
+  if (alias != catalogue.gpu_aliases.end()) return alias->second;
+  reader.unknown_word(*reader.find(key), key, names_of(catalogue.gpus), "GPU");
+  return std::nullopt;
+}
+
+}  // namespace megatwin::scenarios

@@ -1,0 +1,295 @@
+#include "scenarios/measured_row_parts.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "model/parameters.h"
+
+namespace megatwin::scenarios {
+namespace {
+
+using model::ActivationKind;
+using model::Diagnostics;
+using model::Framework;
+using model::Job;
+using model::Plan;
+using model::Precision;
+using model::RecomputeKind;
+using model::Transformer;
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void problem(const MeasuredRow& row, const std::string& column, const std::string& message,
+             Diagnostics& problems) {
+  problems.push_back({.line = row.line, .key = row.id() + "." + column, .message = message});
+}
+
+// A positive whole number of a column; `fallback` < 0 makes it required.
+std::int64_t whole(const MeasuredRow& row, const std::string& column, std::int64_t fallback,
+                   Diagnostics& problems) {
+  const std::string& text = row.text(column);
+  if (text.empty()) {
+    if (fallback < 0) problem(row, column, column + " not stated", problems);
+    return std::max<std::int64_t>(fallback, 1);
+  }
+  const auto value = number_of(text);
+  if (!value || *value < 1 || *value != std::floor(*value) || *value > 1e9) {
+    problem(row, column, "'" + text + "' is no whole number from 1 to 1e9", problems);
+    return 1;
+  }
+  return static_cast<std::int64_t>(*value);
+}
+
+// The number that follows `word` in a text such as "128 experts top8, moe_ffn 768".
+std::int64_t number_after(const std::string& text, const std::string& word) {
+  std::size_t at = text.find(word);
+  if (at == std::string::npos) return 0;
+  at += word.size();
+  while (at < text.size() && text[at] == ' ') ++at;
+  std::int64_t value = 0;
+  while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at]))) {
+    value = 10 * value + (text[at++] - '0');
+  }
+  return value;
+}
+
+// "8 experts top2" · "128 experts top8, moe_ffn 768" · "… + 1 shared, … first 3 dense, MLA(…)".
+void fill_experts(const MeasuredRow& row, Transformer& model, Diagnostics& problems) {
+  const std::string& text = row.text("moe");
+  if (text.empty()) return;
+  model::MixtureOfExperts experts;
+  experts.num_experts = number_after(text, "");
+  experts.experts_per_token = number_after(text, "top");
+  experts.expert_ffn_size = number_after(text, "moe_ffn");
+  if (experts.expert_ffn_size == 0) experts.expert_ffn_size = model.ffn_hidden_size;
+  if (contains(text, "shared")) {
+    experts.shared_expert_ffn_size = number_after(text, "+") * experts.expert_ffn_size;
+  }
+  if (experts.num_experts < 1 || experts.experts_per_token < 1) {
+    problem(row, "moe", "'" + text + "' does not say experts and top-k", problems);
+    return;
+  }
+  model.num_dense_first_layers = number_after(text, "first");
+  model.experts = experts;
+  if (contains(text, "MLA")) {
+    model.latent = model::LatentAttention{.q_lora_rank = number_after(text, "q_lora"),
+                                          .kv_lora_rank = number_after(text, "kv_lora"),
+                                          .qk_nope_head_dim = 128,
+                                          .qk_rope_head_dim = 64,
+                                          .v_head_dim = 128};
+    model.head_dim = 192;
+    model.num_mtp_layers = contains(row.text("model_name"), "w/o MTP") ? 0 : 1;
+  }
+}
+
+// Gated feed-forward, norm and positions by family; the row states only sizes.
+void fill_family(const std::string& name, Transformer& model) {
+  const bool gpt = contains(name, "gpt") && !contains(name, "oss");
+  const bool nemotron = contains(name, "nemotron");
+  if (gpt || contains(name, "mpt")) {
+    model.family = gpt ? "gpt" : "mpt";
+    model.activation = ActivationKind::Gelu;
+    model.norm = model::NormKind::LayerNorm;
+    model.position = model::PositionKind::Learned;
+    model.tied_embeddings = true;
+    model.norm_bias = gpt;
+    model.qkv_bias = model.attention_output_bias = model.mlp_bias = gpt;
+  } else if (nemotron) {
+    model.family = "nemotron";
+    model.activation = ActivationKind::SquaredRelu;
+    model.norm = model::NormKind::LayerNorm;
+    model.norm_bias = true;
+  } else {
+    model.family = "llama";
+  }
+  if (contains(name, "oss")) {
+    model.family = "gpt_oss";
+    model.head_dim = 64;
+    model.sliding_window = 128;
+    model.sliding_window_period = 2;
+    model.attention_sinks = true;
+    model.qkv_bias = model.attention_output_bias = true;
+  } else if (contains(name, "qwen3")) {
+    model.family = "qwen3_moe";
+    model.head_dim = 128;
+    model.qk_norm = true;
+  }
+}
+
+std::int64_t vocabulary(const std::string& name) {
+  if (contains(name, "nemotron")) return 256000;
+  if (contains(name, "grok")) return 131072;
+  return 51200;  // GPT-2's 50,257 padded as Megatron pads it.
+}
+
+Precision precision_of(const std::string& text, const Job& job, std::string* assumption) {
+  const std::string name = lower(text);
+  const Framework framework = job.software.framework;
+  if (contains(name, "nvfp4")) return Precision::Nvfp4;
+  if (contains(name, "mx")) return Precision::Mxfp8;
+  if (contains(name, "rowwise")) return Precision::Fp8Block;
+  if (contains(name, "fp8")) return Precision::Fp8PerTensor;
+  if (name == "amp") return Precision::AmpBf16;
+  if (contains(name, "pure")) return Precision::Bf16Pure;
+  if (contains(name, "fp16") && !contains(name, "bf16")) return Precision::Fp16;
+  if (contains(name, "bf16")) return Precision::Bf16;
+  const bool fp16_age = framework == Framework::Megatron2020 ||
+                        framework == Framework::MegatronDeepspeed;
+  *assumption = std::string("precision not stated: taken as ") + (fp16_age ? "fp16" : "bf16");
+  return fp16_age ? Precision::Fp16 : Precision::Bf16;
+}
+
+void fill_recompute(const MeasuredRow& row, Job& job) {
+  const std::string text = lower(row.text("recompute"));
+  Plan& plan = job.plan;
+  if (text.empty()) {
+    plan.recompute = job.software.full_recompute_default ? RecomputeKind::Full : RecomputeKind::None;
+    job.assumptions.push_back(std::string("recompute not stated: taken as ") +
+                              (job.software.full_recompute_default ? "full" : "none") + ", as " +
+                              job.software.name + " runs by default");
+  } else if (contains(text, "full")) {
+    plan.recompute = RecomputeKind::Full;
+  } else if (contains(text, "every other layer")) {
+    plan.recompute = RecomputeKind::Full;
+    plan.recompute_layers = static_cast<int>(job.transformer.num_layers / 2);
+  } else if (contains(text, "op") || contains(text, "default of")) {
+    plan.recompute = RecomputeKind::PerOp;
+  } else if (contains(text, "selective")) {
+    plan.recompute = RecomputeKind::Selective;
+  } else {
+    plan.recompute = RecomputeKind::None;
+  }
+}
+
+void fill_overlap(const MeasuredRow& row, Job& job) {
+  Plan& plan = job.plan;
+  const std::string text = lower(row.text("overlap"));
+  const model::SoftwareStack& stack = job.software;
+  plan.overlap_grad_reduce = stack.overlap_grad_reduce;
+  plan.overlap_param_gather = stack.overlap_param_gather;
+  plan.overlap_p2p = stack.overlap_p2p && plan.model_chunks > 1;
+  plan.overlap_tensor_parallel = stack.overlap_tensor_parallel && plan.tensor > 1;
+  if (contains(text, "asynctp") || contains(text, "async tp")) plan.overlap_tensor_parallel = true;
+  // torch DistributedDataParallel overlaps; the rows without pipeline say they used it.
+  if (contains(text, "torch ddp for tp-only") && plan.pipeline == 1) plan.overlap_grad_reduce = true;
+  if (contains(text, "not overlapped")) plan.overlap_grad_reduce = false;
+}
+
+void fill_zero_stage(const MeasuredRow& row, Job& job, Diagnostics& problems) {
+  Plan& plan = job.plan;
+  if (row.text("zero_stage").empty()) {
+    plan.zero_stage = job.software.default_zero_stage;
+    job.assumptions.push_back("ZeRO stage not stated: taken as " + std::to_string(plan.zero_stage));
+  } else {
+    plan.zero_stage = static_cast<int>(whole(row, "zero_stage", 1, problems));
+  }
+}
+
+void fill_micro_batch(const MeasuredRow& row, Job& job, Diagnostics& problems) {
+  Plan& plan = job.plan;
+  if (!row.text("micro_batch").empty()) {
+    plan.micro_batch = whole(row, "micro_batch", 1, problems);
+    return;
+  }
+  plan.micro_batch = plan.pipeline > 1 ? 1 : std::max<std::int64_t>(1, plan.global_batch / plan.data);
+  job.assumptions.push_back("micro-batch not stated: taken as " + std::to_string(plan.micro_batch));
+}
+
+}  // namespace
+
+void fill_software(const MeasuredRow& row, Job& job, Diagnostics& problems) {
+  const auto framework = model::framework_from_name(row.text("framework"));
+  if (!framework) {
+    problem(row, "framework", "unknown software stack '" + row.text("framework") + "'", problems);
+    return;
+  }
+  job.software = model::software_stack(*framework);
+  const std::string overlap = lower(row.text("overlap")), notes = lower(row.text("notes"));
+  if (*framework == Framework::Fsdp2 &&
+      (contains(overlap, "compile") || contains(notes, "compile"))) {
+    job.software.fusion = model::ElementwiseFusion::FullyFused;
+  }
+}
+
+void fill_transformer(const MeasuredRow& row, Job& job, Diagnostics& problems) {
+  Transformer& model = job.transformer;
+  const std::string name = lower(row.text("model_name"));
+  model.name = row.text("model_name");
+  model.num_layers = whole(row, "layers", -1, problems);
+  model.hidden_size = whole(row, "hidden", -1, problems);
+  model.num_attention_heads = whole(row, "heads", -1, problems);
+  model.num_key_value_heads = whole(row, "kv_heads", model.num_attention_heads, problems);
+  model.ffn_hidden_size = whole(row, "ffn_hidden", 4 * model.hidden_size, problems);
+  model.sequence_length = whole(row, "seq_len", -1, problems);
+  model.max_position_embeddings = model.sequence_length;
+  model.head_dim = model.hidden_size / model.num_attention_heads;
+  if (row.text("vocab").empty()) {
+    model.vocab_size = vocabulary(name);
+    job.assumptions.push_back("vocabulary not stated: taken as " +
+                              std::to_string(model.vocab_size));
+  } else {
+    model.vocab_size = whole(row, "vocab", -1, problems);
+  }
+  fill_family(name, model);
+  fill_experts(row, model, problems);
+}
+
+void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
+  Plan& plan = job.plan;
+  plan.tensor = static_cast<int>(whole(row, "tp", 1, problems));
+  plan.pipeline = static_cast<int>(whole(row, "pp", 1, problems));
+  plan.context = static_cast<int>(whole(row, "cp", 1, problems));
+  plan.expert = static_cast<int>(whole(row, "ep", 1, problems));
+  const std::int64_t gpus = whole(row, "gpus", -1, problems);
+  const std::int64_t model_parallel =
+      static_cast<std::int64_t>(plan.tensor) * plan.pipeline * plan.context;
+  plan.data = static_cast<int>(whole(row, "dp", std::max<std::int64_t>(1, gpus / model_parallel),
+                                     problems));
+  if (row.text("vpp").empty()) {
+    job.assumptions.emplace_back("model chunks not stated: taken as 1");
+  }
+  plan.model_chunks = static_cast<int>(whole(row, "vpp", 1, problems));
+  plan.global_batch = whole(row, "global_batch", -1, problems);
+  fill_micro_batch(row, job, problems);
+  if (row.text("sp").empty()) {
+    plan.sequence_parallel = plan.tensor > 1 && job.software.default_sequence_parallel;
+  } else {
+    plan.sequence_parallel = lower(row.text("sp")) == "true";
+  }
+  fill_zero_stage(row, job, problems);
+  fill_recompute(row, job);
+  std::string assumption;
+  plan.precision = precision_of(row.text("precision"), job, &assumption);
+  if (!assumption.empty()) job.assumptions.push_back(assumption);
+  plan.schedule = plan.model_chunks > 1 ? model::ScheduleKind::Interleaved
+                                        : model::ScheduleKind::OneForwardOneBackward;
+  const int slots = plan.pipeline * plan.model_chunks;
+  if (plan.pipeline > 1 && job.transformer.num_layers % slots != 0) {
+    plan.embedding_as_layer = plan.head_as_layer = true;
+    job.assumptions.push_back(std::to_string(job.transformer.num_layers) + " layers over " +
+                              std::to_string(slots) +
+                              " chunks: embedding and head placed as layers");
+  }
+  if (job.transformer.experts) {
+    // Grok's recipe shards experts by tensor too; the others keep experts whole.
+    plan.expert_tensor = contains(row.text("notes"), "ETP=4") ||
+                                 contains(lower(row.text("model_name")), "grok")
+                             ? plan.tensor
+                             : 1;
+    // The expert group may be no larger than what the tensor sharding leaves of it.
+  }
+  fill_overlap(row, job);
+}
+
+}  // namespace megatwin::scenarios

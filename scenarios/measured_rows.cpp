@@ -1,0 +1,123 @@
+#include "scenarios/measured_rows.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "model/parameters.h"
+#include "scenarios/csv_reader.h"
+#include "scenarios/measured_row_parts.h"
+
+namespace megatwin::scenarios {
+
+using model::Diagnostics;
+using model::Job;
+using model::Plan;
+using model::Result;
+using model::Seconds;
+
+const std::string& MeasuredRow::text(const std::string& column) const {
+  static const std::string kEmpty;
+  const auto found = cells.find(column);
+  return found == cells.end() ? kEmpty : found->second;
+}
+
+std::string MeasuredRow::group() const {
+  const std::string name = id();
+  return name.substr(0, name.find('-'));
+}
+
+std::optional<double> number_of(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+Result<std::vector<MeasuredRow>> parse_measured_rows(const std::string& text,
+                                                     const std::string& file) {
+  MEGATWIN_TRY(const std::vector<CsvRow> table, parse_csv(text, file));
+  if (table.empty()) {
+    return model::fail({.file = file, .message = "is empty", .allowed = "a header row with 'id'"});
+  }
+  const std::vector<std::string>& header = table.front().fields;
+  if (std::find(header.begin(), header.end(), "id") == header.end()) {
+    return model::fail({.file = file,
+                        .line = 1,
+                        .message = "has no column 'id'",
+                        .allowed = "the columns of scenarios/measured/*.csv"});
+  }
+  std::vector<MeasuredRow> rows;
+  Diagnostics problems;
+  for (std::size_t i = 1; i < table.size(); ++i) {
+    const CsvRow& line = table[i];
+    if (line.fields.size() != header.size()) {
+      problems.push_back({.file = file,
+                          .line = line.line,
+                          .message = "has " + std::to_string(line.fields.size()) +
+                                     " fields where the header has " +
+                                     std::to_string(header.size())});
+      continue;
+    }
+    MeasuredRow row{.line = line.line};
+    for (std::size_t c = 0; c < header.size(); ++c) {
+      if (!line.fields[c].empty()) row.cells[header[c]] = line.fields[c];
+    }
+    rows.push_back(std::move(row));
+  }
+  if (!problems.empty()) return model::fail(problems);
+  return rows;
+}
+
+Result<std::vector<MeasuredRow>> read_measured_rows(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (in) text << in.rdbuf();
+  if (!in || !text) {
+    return model::fail({.file = path,
+                        .message = "cannot be read",
+                        .allowed = "a readable CSV file of measured rows"});
+  }
+  return parse_measured_rows(text.str(), path);
+}
+
+Measurement measurement_of(const MeasuredRow& row) {
+  Measurement measured;
+  const auto batch = number_of(row.text("global_batch")), sequence = number_of(row.text("seq_len"));
+  const auto gpus = number_of(row.text("gpus"));
+  if (const auto time = number_of(row.text("measured_iteration_s"))) {
+    measured.step_time = Seconds{*time};
+    measured.step_time_source = "measured_iteration_s";
+  } else if (const auto rate = number_of(row.text("measured_tokens_per_s_per_gpu"));
+             rate && batch && sequence && gpus && *rate > 0) {
+    measured.step_time = Seconds{*batch * *sequence / (*rate * *gpus)};
+    measured.step_time_source = "tokens/s";
+  } else if (const auto derived = number_of(row.text("derived_iteration_s"))) {
+    measured.step_time = Seconds{*derived};
+    measured.step_time_source = "derived";
+  }
+  if (const auto memory = number_of(row.text("measured_mem_GB"))) {
+    // torchtitan prints GiB under this heading (its own tables say so).
+    const bool binary = row.text("framework") == "fsdp2";
+    measured.memory = model::Bytes{*memory * (binary ? 1024.0 * 1024 * 1024 : 1e9)};
+  }
+  return measured;
+}
+
+Result<Job> job_of(const MeasuredRow& row, const model::HardwareCatalogue& catalogue) {
+  Job job;
+  job.name = row.id();
+  Diagnostics problems;
+  fill_software(row, job, problems);
+  fill_transformer(row, job, problems);
+  fill_cluster(row, catalogue, job, problems);
+  fill_plan(row, job, problems);
+  if (!problems.empty()) return model::fail(problems);
+  return job;
+}
+
+}  // namespace megatwin::scenarios

@@ -1,0 +1,56 @@
+// Published measurements of training steps: reads a CSV with the columns of scenarios/measured/*.csv
+// and turns each row into a job, or says why it cannot. What a row leaves blank is filled from the
+// software stack that it names and from nowhere else; every such choice becomes an assumption.
+#ifndef MEGATWIN_SCENARIOS_MEASURED_ROWS_H_
+#define MEGATWIN_SCENARIOS_MEASURED_ROWS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/hardware.h"
+#include "model/job.h"
+#include "model/result.h"
+#include "model/units.h"
+
+namespace megatwin::scenarios {
+
+// One data row; unknown columns are carried through.
+struct MeasuredRow {
+  int line = 0;                               // In its file, from 1.
+  std::map<std::string, std::string> cells;   // Column → text; absent or empty: not stated.
+
+  const std::string& text(const std::string& column) const;
+  std::string id() const { return text("id"); }
+  // The id up to the first '-': the source that the row comes from.
+  std::string group() const;
+};
+
+// What was measured, as far as the row says so.
+struct Measurement {
+  std::optional<model::Seconds> step_time;
+  std::string step_time_source;               // "measured_iteration_s", "tokens/s" or "derived".
+  std::optional<model::Bytes> memory;
+};
+
+// A plan that leaves no choice: the job; where a setting is not stated, one job a plausible value and
+// the chosen one first.
+struct RowJob {
+  model::Job job;
+  Measurement measured;
+};
+
+// Errors: not a CSV, or a required column is missing; line and column are given.
+model::Result<std::vector<MeasuredRow>> parse_measured_rows(const std::string& text,
+                                                            const std::string& file);
+model::Result<std::vector<MeasuredRow>> read_measured_rows(const std::string& path);
+
+Measurement measurement_of(const MeasuredRow& row);
+
+// Errors: one diagnostic a reason ("sequence length not stated", "unknown GPU …").
+model::Result<model::Job> job_of(const MeasuredRow& row, const model::HardwareCatalogue& catalogue);
+
+}  // namespace megatwin::scenarios
+
+#endif  // MEGATWIN_SCENARIOS_MEASURED_ROWS_H_

@@ -1,0 +1,27 @@
+// Memory of every stage from the planner over the executed program, and the refusals that follow:
+// an illegal plan, or one that does not fit, each with the nearest plans that are legal and fit.
+#ifndef MEGATWIN_SIM_MEMORY_REPORT_H_
+#define MEGATWIN_SIM_MEMORY_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "model/job.h"
+#include "model/program/job_program.h"
+#include "sim/pipeline_simulation.h"
+#include "sim/simulation_report.h"
+
+namespace megatwin::sim {
+
+// Fills memory, memory_peak, memory_allocated, memory_limit and fits.
+void fill_memory(const model::Job& job, const model::JobProgram& program,
+                 const PipelineResult& result, SimulationReport& report);
+
+PlanRefusal refuse_illegal(const model::Job& job, const std::vector<std::string>& problems);
+
+// `search_nearest` looks for plans that fit; a validation run has no use for them.
+PlanRefusal refuse_unfit(const model::Job& job, SimulationReport report, bool search_nearest);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_MEMORY_REPORT_H_

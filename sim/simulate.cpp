@@ -1,0 +1,293 @@
+#include "sim/simulate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "model/flops.h"
+#include "model/parameters.h"
+#include "model/plan_check.h"
+#include "model/program/job_program.h"
+#include "sim/memory_report.h"
+#include "sim/pipeline_simulation.h"
+#include "sim/power.h"
+#include "sim/sensitivity.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Flop;
+using model::FlopConvention;
+using model::Instant;
+using model::Job;
+using model::JobProgram;
+using model::PricedChunk;
+using model::PricedStage;
+using model::Seconds;
+using model::TaskPrice;
+
+// Everything that one micro-batch costs a stage, summed over its chunks and both passes.
+struct StageSums {
+  Seconds gemm, attention, memory_bound, recompute, contention, host;
+  Seconds tp, ep, cp, sharded;
+  Seconds busy() const {
+    return gemm + attention + memory_bound + recompute + contention + host + tp + ep + cp + sharded;
+  }
+};
+
+StageSums sums_of(const PricedStage& stage) {
+  StageSums sums;
+  for (const PricedChunk& chunk : stage.chunks) {
+    for (const TaskPrice* price : {&chunk.forward, &chunk.backward}) {
+      sums.gemm += price->gemm;
+      sums.attention += price->attention;
+      sums.memory_bound += price->memory_bound;
+      sums.recompute += price->recompute;
+      sums.contention += price->contention;
+      sums.host += price->host_bound;
+      sums.tp += price->exposed_tp;
+      sums.ep += price->exposed_ep;
+      sums.cp += price->exposed_cp;
+    }
+    sums.sharded += chunk.sharded_forward + chunk.sharded_backward;
+  }
+  return sums;
+}
+
+int critical_stage(const JobProgram& program) {
+  int worst = 0;
+  Seconds longest;
+  for (std::size_t i = 0; i < program.stages.size(); ++i) {
+    const Seconds busy = sums_of(program.stages[i]).busy();
+    if (busy > longest) {
+      longest = busy;
+      worst = static_cast<int>(i);
+    }
+  }
+  return worst;
+}
+
+// Without the schedule (`--without pipeline`), the busiest stage's work is all there is.
+Seconds schedule_free_time(const JobProgram& program, int stage) {
+  const PricedStage& busiest = program.stages[stage];
+  Seconds exposed;
+  for (const PricedChunk& chunk : busiest.chunks) {
+    exposed += chunk.gather_exposed + chunk.reduce_exposed;
+  }
+  return static_cast<double>(program.spec.micro_batches) * sums_of(busiest).busy() + exposed +
+         busiest.optimizer + busiest.optimizer_exposed;
+}
+
+void fill_shares(const StageSums& sums, double m, SimulationReport& report) {
+  report.compute_shares = {{"matrix products", m * sums.gemm},
+                           {"attention", m * sums.attention},
+                           {"memory-bound kernels", m * sums.memory_bound},
+                           {"recomputation", m * sums.recompute},
+                           {"slowed by communication", m * sums.contention},
+                           {"host launches", m * sums.host}};
+}
+
+// The parts of the busiest rank's step. The simulator says when its lane worked, waited and idled;
+// the prices say what the work was.
+void fill_breakdown(const JobProgram& program, const RankResult& rank, int stage,
+                    SimulationReport& report) {
+  const StageSums sums = sums_of(program.stages[stage]);
+  const double m = program.spec.micro_batches;
+  StepBreakdown& parts = report.breakdown;
+  parts.exposed_tp = m * sums.tp;
+  parts.exposed_ep = m * sums.ep;
+  parts.exposed_cp = m * sums.cp;
+  parts.exposed_pp = model::to_seconds(rank.exposed_p2p);
+  parts.exposed_dp = m * sums.sharded + model::to_seconds(rank.exposed_data_parallel) +
+                     program.stages[stage].optimizer_exposed;
+  parts.optimizer = model::to_seconds(rank.optimizer) - program.stages[stage].optimizer_exposed;
+  parts.bubble = model::to_seconds(rank.bubble);
+  parts.other = program.step_overhead;
+  // Task durations are rounded to a nanosecond each; compute takes the remainder.
+  parts.compute = report.step_time -
+                  (parts.exposed_tp + parts.exposed_ep + parts.exposed_cp + parts.exposed_pp +
+                   parts.exposed_dp + parts.optimizer + parts.bubble + parts.other);
+  report.bubble_fraction = ratio(parts.bubble / report.step_time);
+  fill_shares(sums, m, report);
+}
+
+// Without the schedule, the busiest stage's work is all there is.
+void fill_without_schedule(const JobProgram& program, int stage, SimulationReport& report) {
+  report.step_time = schedule_free_time(program, stage) + program.step_overhead;
+  const StageSums sums = sums_of(program.stages[stage]);
+  StepBreakdown& parts = report.breakdown;
+  const double m = program.spec.micro_batches;
+  parts.exposed_tp = m * sums.tp;
+  parts.exposed_ep = m * sums.ep;
+  parts.exposed_cp = m * sums.cp;
+  parts.optimizer = program.stages[stage].optimizer;
+  parts.other = program.step_overhead;
+  parts.compute = report.step_time - (parts.exposed_tp + parts.exposed_ep + parts.exposed_cp +
+                                      parts.optimizer + parts.other);
+  fill_shares(sums, m, report);
+}
+
+void fill_rates(const Job& job, SimulationReport& report) {
+  const double batch = static_cast<double>(job.plan.global_batch);
+  const double tokens = batch * static_cast<double>(job.transformer.sequence_length);
+  const double gpus = job.plan.gpus();
+  report.gpus = job.plan.gpus();
+  report.tokens_per_s = tokens / report.step_time.value;
+  report.tokens_per_s_per_gpu = report.tokens_per_s / gpus;
+  const model::FlopPerSecond peak =
+      job.cluster.groups.front().gpu.peak_of(model::gemm_type(job.plan.precision));
+  const auto mfu = [&](FlopConvention convention) {
+    const Flop flop = model::model_flop_per_step(job.transformer, convention, job.plan.global_batch);
+    return ratio(flop / report.step_time / (gpus * peak));
+  };
+  const FlopConvention convention = FlopConvention::ModelCausalAttention;
+  report.flop_convention = std::string(model::describe(convention));
+  report.model_flop_per_step =
+      model::model_flop_per_step(job.transformer, convention, job.plan.global_batch);
+  report.model_flops_per_gpu = report.model_flop_per_step / report.step_time / gpus;
+  report.mfu = mfu(convention);
+  for (const FlopConvention other :
+       {FlopConvention::ModelCausalAttention, FlopConvention::ModelFullAttention,
+        FlopConvention::MegatronSc21Hardware}) {
+    report.mfu_by_convention.emplace_back(std::string(model::describe(other)), mfu(other));
+  }
+}
+
+// FLOP that the program executes, recomputation included, over all ranks.
+void fill_hardware_flop(const Job& job, const JobProgram& program, SimulationReport& report) {
+  Flop executed;
+  for (const PricedStage& stage : program.stages) {
+    for (const PricedChunk& chunk : stage.chunks) {
+      executed += chunk.forward.flop + chunk.backward.flop;
+    }
+  }
+  const double ranks_per_stage = job.plan.tensor * job.plan.context * job.plan.data;
+  report.hardware_flop_per_step =
+      ranks_per_stage * static_cast<double>(program.spec.micro_batches) * executed;
+  const model::FlopPerSecond peak =
+      job.cluster.groups.front().gpu.peak_of(model::gemm_type(job.plan.precision));
+  report.hfu = ratio(report.hardware_flop_per_step / report.step_time /
+                     (static_cast<double>(job.plan.gpus()) * peak));
+}
+
+void fill_names(const Job& job, SimulationReport& report) {
+  report.name = job.name;
+  report.plan = job.plan;
+  report.model_name = job.transformer.name;
+  report.gpu_name = job.cluster.groups.front().gpu.name;
+  report.node_name = job.cluster.groups.front().node.name;
+  report.software_name = job.software.name;
+  report.schedule_name = std::string(policies::name_of(job.plan.schedule));
+  report.assumptions = job.assumptions;
+  report.warnings = job.warnings;
+  for (std::string& warning :
+       model::plan_warnings(job.transformer, job.plan, job.cluster, job.software)) {
+    report.warnings.push_back(std::move(warning));
+  }
+  report.network = "analytic";
+}
+
+void fill_parameters(const Job& job, const JobProgram& program, SimulationReport& report) {
+  const model::ParameterCounts counts = model::count_parameters(job.transformer);
+  report.parameters_total = counts.total;
+  report.parameters_active = counts.active;
+  for (const PricedStage& stage : program.stages) {
+    report.parameters_per_stage.push_back(stage.parameters.total());
+  }
+}
+
+void explain(const Job& job, const JobProgram& program, const model::PricedEffects& effects,
+             SimulationReport& report) {
+  const model::TaskPricer pricer(job, effects);
+  const auto add = [&](int stage, int chunk, const char* task, const model::MicroOps& ops) {
+    for (const model::MicroOp& op : ops) {
+      report.priced_ops.push_back({.stage = stage,
+                                   .chunk = chunk,
+                                   .task = task,
+                                   .op = op,
+                                   .time = static_cast<double>(op.count) * pricer.time_of(op)});
+    }
+  };
+  for (std::size_t stage = 0; stage < program.stages.size(); ++stage) {
+    const PricedStage& priced = program.stages[stage];
+    for (std::size_t chunk = 0; chunk < priced.chunks.size(); ++chunk) {
+      const int s = static_cast<int>(stage), c = static_cast<int>(chunk);
+      add(s, c, "forward", priced.chunks[chunk].ops.forward);
+      add(s, c, "backward", priced.chunks[chunk].ops.backward);
+    }
+    add(static_cast<int>(stage), 0, "optimizer", priced.optimizer_ops);
+  }
+}
+
+SimulationReport report_of(const Job& job, const SimulateOptions& options) {
+  const JobProgram program = model::build_job_program(job, options.effects);
+  SimulationReport report;
+  fill_names(job, report);
+  const int stage = critical_stage(program);
+  report.critical_stage = stage;
+  const Engine engine =
+      options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
+  PipelineResult result =
+      simulate_pipeline(program.spec, engine, {.timeline = options.timeline});
+  if (options.effects.pipeline_schedule) {
+    report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
+    fill_breakdown(program, result.ranks[stage], stage, report);
+  } else {
+    fill_without_schedule(program, stage, report);
+  }
+  fill_rates(job, report);
+  fill_hardware_flop(job, program, report);
+  fill_parameters(job, program, report);
+  fill_memory(job, program, result, report);
+  fill_power(job, report);
+  report.ranks_simulated = program.spec.pipeline;
+  report.events = result.events;
+  report.engine = options.engine == EngineChoice::Events ? "events" : "dataflow";
+  report.timeline = std::move(result.timeline);
+  if (options.explain) explain(job, program, options.effects, report);
+  return report;
+}
+
+}  // namespace
+
+std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
+                                                     const SimulateOptions& options) {
+  const std::vector<std::string> problems =
+      model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
+  if (!problems.empty()) return refuse_illegal(job, problems);
+  SimulationReport report = report_of(job, options);
+  if (options.sensitivities) fill_sensitivities(job, options, report);
+  if (!report.fits) return refuse_unfit(job, std::move(report), options.sensitivities);
+  return report;
+}
+
+std::vector<std::string> effect_names() {
+  return {"wave",   "memory-bound", "tensor",  "pipeline",     "recompute",
+          "data-parallel", "expert", "context", "quantisation", "launch"};
+}
+
+std::optional<model::PricedEffects> effects_without(const std::set<std::string>& names) {
+  model::PricedEffects effects;
+  const std::array<std::pair<const char*, bool*>, 10> switches{{
+      {"wave", &effects.wave},
+      {"memory-bound", &effects.memory_bound},
+      {"tensor", &effects.tensor_traffic},
+      {"pipeline", &effects.pipeline_schedule},
+      {"recompute", &effects.recompute},
+      {"data-parallel", &effects.data_parallel},
+      {"expert", &effects.expert_traffic},
+      {"context", &effects.context_traffic},
+      {"quantisation", &effects.quantisation},
+      {"launch", &effects.launch},
+  }};
+  for (const std::string& name : names) {
+    const auto found = std::find_if(switches.begin(), switches.end(),
+                                    [&](const auto& entry) { return name == entry.first; });
+    if (found == switches.end()) return std::nullopt;
+    *found->second = false;
+  }
+  return effects;
+}
+
+}  // namespace megatwin::sim
