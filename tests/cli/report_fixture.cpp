@@ -134,7 +134,8 @@ void fill_memory(sim::SimulationReport& report) {
     stage.overhead = 2.1 * 1_GiB;
     stage.peak = stage.parameters + stage.gradients + stage.optimizer + stage.activations +
                  stage.buffers + stage.overhead;
-    stage.largest_term = "activations of " + std::to_string(2 * (report.plan.pipeline - s) + 18) + " chunks in flight";
+    stage.largest_term = "activations of " + std::to_string(2 * (report.plan.pipeline - s) + 18) +
+                         " chunks in flight";
     report.memory_peak = std::max(report.memory_peak, stage.peak);
     report.memory.push_back(stage);
     report.parameters_per_stage.push_back(4'410'000'000);
