@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/data_type.h"
@@ -26,6 +27,38 @@ enum class ScheduleKind {
   ZeroBubbleV,
   OrderFile
 };
+
+constexpr std::string_view name_of(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::GPipe:
+      return "gpipe";
+    case ScheduleKind::OneForwardOneBackward:
+      return "1f1b";
+    case ScheduleKind::Interleaved:
+      return "interleaved";
+    case ScheduleKind::ZeroBubbleH1:
+      return "zb-h1";
+    case ScheduleKind::ZeroBubbleV:
+      return "zb-v";
+    case ScheduleKind::OrderFile:
+      return "order-file";
+  }
+  return "1f1b";
+}
+
+constexpr std::string_view name_of(RecomputeKind kind) {
+  switch (kind) {
+    case RecomputeKind::None:
+      return "none";
+    case RecomputeKind::Selective:
+      return "selective";
+    case RecomputeKind::Full:
+      return "full";
+    case RecomputeKind::PerOp:
+      return "per-op";
+  }
+  return "none";
+}
 
 enum class ExpertDispatcher { AllToAll, AllGather, DeepEp };
 

@@ -178,7 +178,7 @@ void fill_names(const Job& job, SimulationReport& report) {
   report.gpu_name = job.cluster.groups.front().gpu.name;
   report.node_name = job.cluster.groups.front().node.name;
   report.software_name = job.software.name;
-  report.schedule_name = std::string(policies::name_of(job.plan.schedule));
+  report.schedule_name = std::string(model::name_of(job.plan.schedule));
   report.assumptions = job.assumptions;
   report.warnings = job.warnings;
   for (std::string& warning :

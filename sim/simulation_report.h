@@ -70,6 +70,7 @@ struct SimulationReport {
 
   std::vector<StageMemory> memory;      // One a stage.
   model::Bytes memory_peak, memory_limit;
+  model::Bytes memory_allocated;        // Of the peak, what the framework's allocator would report.
   bool fits = true;
 
   std::int64_t parameters_total = 0, parameters_active = 0;

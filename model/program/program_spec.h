@@ -54,6 +54,9 @@ struct ProgramSpec {
   bool overlap_param_gather = false;
   // Rate lost by compute while a data-parallel transfer runs beside it: duration × (1 + slowdown).
   double overlap_slowdown = 0;
+  // Interleaved: micro-batches that pass one chunk before the next chunk takes over; 0 means
+  // `pipeline`, the default of Megatron-LM (its microbatch-group-size-per-virtual-pipeline-stage).
+  int micro_batch_group = 0;
   // OrderFile schedule: per rank the list of tasks such as "F0.1" (micro-batch.chunk).
   std::vector<std::vector<std::string>> orders;
 };

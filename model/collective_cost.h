@@ -1,0 +1,100 @@
+// Time of one collective over a group of ranks. NCCL's tuner model (nccl_tuning.h) gives the
+// latencies and what is available; bandwidths are the measured ones of each link generation, as a
+// ramp bus(S) = limit / (1 + (half/S)^exponent), bounded by what the NICs of a node can inject. The
+// fastest available algorithm and protocol is taken. Grows with bytes and with nodes. Arithmetic
+// only; callable from any thread.
+#ifndef MEGATWIN_MODEL_COLLECTIVE_COST_H_
+#define MEGATWIN_MODEL_COLLECTIVE_COST_H_
+
+#include <optional>
+
+#include "model/gpu_profile.h"
+#include "model/hardware.h"
+#include "model/micro_op.h"
+#include "model/nccl_tuning.h"
+#include "model/units.h"
+
+namespace megatwin::model {
+
+// The ranks of one communicator and the links between them.
+struct GroupTopology {
+  int ranks = 1;
+  int nodes = 1;                 // NVLink domains the group touches.
+  int gpus_per_node = 8;         // Of the machine, in the group or not.
+  int groups_sharing_nics = 1;   // Groups of the same kind that use a node's NICs at once.
+  GpuArchitecture architecture = GpuArchitecture::Hopper;
+  NvlinkTopology nvlink_topology = NvlinkTopology::Switch;
+  BytesPerSecond nvlink_per_direction;  // Whole GPU.
+  BytesPerSecond pcie_per_direction;
+  int num_nics = 8;                  // Of one node.
+  BytesPerSecond nic_per_direction;  // Of one NIC.
+  Seconds nic_latency;               // Beyond an InfiniBand adapter's, which the tuner's tables hold.
+  Seconds switch_latency;            // Of one hop.
+  int switch_hops = 1;
+  double oversubscription = 1;  // Above the leaf switches.
+  bool sharp = false;           // In-network reduction.
+  bool nvls = false;            // NVSwitch multicast, Hopper and later.
+  int channels = 16;
+  double nic_efficiency = 0.97;
+  // Measured ramps of the GPU's profile; an efficiency of 0 takes the generation's.
+  BandwidthRamp ring, multicast, gather, all_to_all, send;
+
+  int ranks_per_node() const { return (ranks + nodes - 1) / nodes; }
+};
+
+struct GroupPlacement {
+  int ranks = 1;
+  int ranks_per_node = 1;        // Ranks of one group inside one NVLink domain.
+  int groups_sharing_nics = 1;
+};
+
+// The group's links, from the catalogue's machine and the profile's measured ramps.
+GroupTopology group_topology(const GroupPlacement& placement, const Node& node, const Gpu& gpu,
+                             const Fabric& fabric, const GpuProfile& profile);
+
+struct NcclSettings {
+  std::optional<CollectiveAlgorithm> algorithm;  // Forced, as NCCL_ALGO does.
+  std::optional<CollectiveProtocol> protocol;    // NCCL_PROTO.
+  bool nvls_enabled = true;                      // NCCL_NVLS_ENABLE.
+};
+
+struct CollectiveTime {
+  Seconds time;
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::Ring;
+  CollectiveProtocol protocol = CollectiveProtocol::Simple;
+  BytesPerSecond busbw;
+};
+
+// `bytes` as nccl-tests prints it (see MicroOp::bytes). A group of one costs nothing.
+CollectiveTime collective_time(CollectiveKind kind, Bytes bytes, const GroupTopology& topology,
+                               const NcclSettings& settings = {});
+
+// One message from a rank to another, as a pipeline sends it: alone on its links.
+Seconds send_time(Bytes bytes, const GroupTopology& topology);
+
+// Small closed forms, by name.
+
+// busbw = algbw · factor: 2(n−1)/n for all-reduce, (n−1)/n for all-gather, reduce-scatter and
+// all-to-all, 1 for the rest. Source: nccl-tests, doc/PERFORMANCE.md.
+double busbw_factor(CollectiveKind kind, int ranks);
+BytesPerSecond busbw_from_algbw(CollectiveKind kind, int ranks, BytesPerSecond algbw);
+BytesPerSecond algbw_from_busbw(CollectiveKind kind, int ranks, BytesPerSecond busbw);
+BytesPerSecond busbw_from_time(CollectiveKind kind, int ranks, Bytes bytes, Seconds time);
+
+// Time for a ring all-reduce of `size` bytes over `ranks` ranks, all links at `busbw`; no latency.
+// Requires: ranks >= 1. Source: t = (S/B) · 2(n−1)/n, nccl-tests, doc/PERFORMANCE.md.
+Seconds ring_all_reduce_bandwidth_term(Bytes size, int ranks, BytesPerSecond busbw);
+
+// Sends of a ring over sends of in-network reduction: 2N/(N + 1).
+double sharp_send_ratio(int ranks);
+
+// What the ranks of one node must at least send through its NICs, over what those can take.
+Seconds injection_bound(CollectiveKind kind, Bytes bytes, const GroupTopology& topology);
+
+// Buffers that NCCL allocates per connection and channel: 8 steps of 8 lines of 16 B over 512
+// threads (LL), 120/128 of … 4,915,200 B (LL128), 4 MiB (Simple). Source: nccl src/init.cc.
+Bytes nccl_buffer_size(CollectiveProtocol protocol);
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_COLLECTIVE_COST_H_

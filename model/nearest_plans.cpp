@@ -1,0 +1,358 @@
+#include "model/nearest_plans.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+namespace megatwin::model {
+namespace {
+
+std::string_view text_of(RecomputeKind kind) {
+  switch (kind) {
+    case RecomputeKind::None:
+      return "none";
+    case RecomputeKind::Selective:
+      return "selective";
+    case RecomputeKind::Full:
+      return "full";
+    case RecomputeKind::PerOp:
+      return "per-op";
+  }
+  return "none";
+}
+
+std::string_view text_of(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::GPipe:
+      return "gpipe";
+    case ScheduleKind::OneForwardOneBackward:
+      return "1f1b";
+    case ScheduleKind::Interleaved:
+      return "interleaved";
+    case ScheduleKind::ZeroBubbleH1:
+      return "zb-h1";
+    case ScheduleKind::ZeroBubbleV:
+      return "zb-v";
+    case ScheduleKind::OrderFile:
+      return "order file";
+  }
+  return "1f1b";
+}
+
+std::string layers_text(const Plan& plan) {
+  if (plan.layers_per_virtual_stage.empty()) return "even";
+  std::ostringstream out;
+  for (std::size_t i = 0; i < plan.layers_per_virtual_stage.size(); ++i) {
+    out << (i == 0 ? "[" : ", ") << plan.layers_per_virtual_stage[i];
+  }
+  out << "]";
+  return std::move(out).str();
+}
+
+// How a plan differs from the one that was asked for: in words, by key, and how much.
+struct Difference {
+  double cost = 0;
+  std::string change;
+  std::string keys;  // Which keys changed, to keep the answers diverse.
+};
+
+class Differ {
+ public:
+  Differ(const Plan& from, const Plan& to) : from_(from), to_(to) {}
+
+  Difference run() {
+    number("plan.tensor", from_.tensor, to_.tensor, 1, 0.5);
+    number("plan.pipeline", from_.pipeline, to_.pipeline, 1, 0.5);
+    number("plan.model_chunks", from_.model_chunks, to_.model_chunks, 0.5, 0.2);
+    number("plan.context", from_.context, to_.context, 1, 0.5);
+    number("plan.expert", from_.expert, to_.expert, 1, 0.5);
+    number("plan.expert_tensor", from_.expert_tensor, to_.expert_tensor, 0.8, 0.2);
+    // The number of replicas follows from the rest and costs little by itself.
+    if (from_.data != 0) number("plan.data", from_.data, to_.data, 0.2, 0.2);
+    number("plan.micro_batch", from_.micro_batch, to_.micro_batch, 0.8, 0.3);
+    // Another global batch is another training run.
+    number("plan.global_batch", from_.global_batch, to_.global_batch, 1, 2);
+    number("plan.zero", from_.zero_stage, to_.zero_stage, 0.5, 0.2);
+    word("plan.sequence_parallel", from_.sequence_parallel ? "true" : "false",
+         to_.sequence_parallel ? "true" : "false", 0.3);
+    word("plan.overlap_p2p", from_.overlap_p2p ? "true" : "false",
+         to_.overlap_p2p ? "true" : "false", 0.3);
+    word("plan.recompute", text_of(from_.recompute), text_of(to_.recompute), 0.6);
+    word("plan.precision", name_of(from_.precision), name_of(to_.precision), 1);
+    word("policy.schedule", text_of(from_.schedule), text_of(to_.schedule), 0.6);
+    word("plan.rank_order", from_.rank_order, to_.rank_order, 0.5);
+    word("plan.layers_per_stage", layers_text(from_), layers_text(to_), 0.7);
+    if (from_.embedding_as_layer != to_.embedding_as_layer ||
+        from_.head_as_layer != to_.head_as_layer) {
+      add("embedding and head count as layers", 0.8, "ends");
+    }
+    return std::move(difference_);
+  }
+
+ private:
+  void add(const std::string& change, double cost, std::string_view key) {
+    if (!difference_.change.empty()) difference_.change += ", ";
+    difference_.change += change;
+    difference_.cost += cost;
+    difference_.keys += key;
+    difference_.keys += ' ';
+  }
+  void number(std::string_view key, std::int64_t from, std::int64_t to, double cost,
+              double cost_of_doubling) {
+    if (from == to) return;
+    // Zero and negative sizes can come from the user; they are as far as one from any other.
+    const double a = static_cast<double>(std::max<std::int64_t>(from, 1));
+    const double b = static_cast<double>(std::max<std::int64_t>(to, 1));
+    std::ostringstream out;
+    out << key << " " << from << " → " << to;
+    add(out.str(), cost + cost_of_doubling * std::abs(std::log2(b / a)), key);
+  }
+  void word(std::string_view key, std::string_view from, std::string_view to, double cost) {
+    if (from == to) return;
+    std::ostringstream out;
+    out << key << " " << from << " → " << to;
+    add(out.str(), cost, key);
+  }
+
+  const Plan& from_;
+  const Plan& to_;
+  Difference difference_;
+};
+
+std::vector<int> divisors(int number, int max) {
+  std::vector<int> result;
+  for (int divisor = 1; divisor <= std::min(number, max); ++divisor) {
+    if (number % divisor == 0) result.push_back(divisor);
+  }
+  return result;
+}
+
+// Plans one change away from `plan` in one key.
+class Neighbours {
+ public:
+  Neighbours(const Transformer& transformer, const Plan& plan, int num_gpus)
+      : transformer_(transformer), plan_(plan), num_gpus_(num_gpus) {}
+
+  std::vector<Plan> of(PlanKey key) {
+    switch (key) {
+      case PlanKey::Tensor:
+        for (const int size : divisors(num_gpus_, 64)) cut(&Plan::tensor, size);
+        break;
+      case PlanKey::Pipeline:
+        for (const int size : divisors(num_gpus_, layers())) cut(&Plan::pipeline, size);
+        break;
+      case PlanKey::Context:
+        for (const int size : divisors(num_gpus_, 64)) cut(&Plan::context, size);
+        break;
+      case PlanKey::Data:
+        cut(&Plan::tensor, plan_.tensor);
+        break;
+      case PlanKey::ModelChunks:
+        for (int chunks = 1; chunks <= 16; ++chunks) set_chunks(chunks);
+        break;
+      case PlanKey::Expert:
+        for (const int size : divisors(num_experts(), num_experts())) set(&Plan::expert, size);
+        break;
+      case PlanKey::ExpertTensor:
+        for (const int size : {1, 2, 4, 8}) set(&Plan::expert_tensor, size);
+        break;
+      case PlanKey::MicroBatch:
+        for (const int size : divisors(64, 64)) set(&Plan::micro_batch, std::int64_t{size});
+        break;
+      case PlanKey::GlobalBatch:
+        change_batch();
+        break;
+      case PlanKey::SequenceParallel:
+        set(&Plan::sequence_parallel, !plan_.sequence_parallel);
+        break;
+      case PlanKey::Zero:
+        for (int stage = 0; stage <= 3; ++stage) set(&Plan::zero_stage, stage);
+        break;
+      case PlanKey::Recompute:
+        set(&Plan::recompute, RecomputeKind::Selective);
+        set(&Plan::recompute, RecomputeKind::Full);
+        break;
+      case PlanKey::Precision:
+        set(&Plan::precision, Precision::Bf16);
+        set(&Plan::precision, Precision::Fp16);
+        set(&Plan::precision, Precision::Fp8PerTensor);
+        break;
+      case PlanKey::Schedule:
+        change_schedule();
+        break;
+      case PlanKey::Layers:
+        change_layers();
+        break;
+      case PlanKey::Overlap:
+        set(&Plan::overlap_p2p, true);
+        break;
+      case PlanKey::RankOrder:
+        set(&Plan::rank_order, std::string("tp-cp-ep-dp-pp"));
+        break;
+      case PlanKey::Other:
+        break;
+    }
+    return std::move(plans_);
+  }
+
+ private:
+  int layers() const { return static_cast<int>(transformer_.num_layers); }
+  int num_experts() const {
+    return transformer_.experts ? static_cast<int>(transformer_.experts->num_experts) : 1;
+  }
+
+  template <class Value>
+  void set(Value Plan::*member, const Value& value) {
+    Plan next = plan_;
+    next.*member = value;
+    plans_.push_back(std::move(next));
+  }
+
+  // A size of the dense grid; the number of replicas follows.
+  void cut(int Plan::*member, int size) {
+    Plan next = plan_;
+    next.*member = size;
+    const auto data = data_from_gpus(next, num_gpus_);
+    if (!data) return;
+    next.data = *data;
+    if (member == &Plan::pipeline && size != plan_.pipeline) next.layers_per_virtual_stage.clear();
+    plans_.push_back(std::move(next));
+  }
+
+  void set_chunks(int chunks) {
+    Plan next = plan_;
+    next.model_chunks = chunks;
+    if (chunks != plan_.model_chunks) next.layers_per_virtual_stage.clear();
+    plans_.push_back(std::move(next));
+  }
+
+  // The multiples below and above of what the batch has to divide by.
+  void change_batch() {
+    const std::int64_t unit = plan_.micro_batch * std::max(1, plan_.data);
+    for (const std::int64_t multiple : {unit, unit * plan_.pipeline}) {
+      const std::int64_t below = plan_.global_batch / multiple * multiple;
+      if (below > 0) set(&Plan::global_batch, below);
+      set(&Plan::global_batch, below + multiple);
+    }
+  }
+
+  void change_schedule() {
+    Plan next = plan_;
+    next.schedule = ScheduleKind::OneForwardOneBackward;
+    if (plan_.model_chunks != 1) next.layers_per_virtual_stage.clear();
+    next.model_chunks = 1;
+    plans_.push_back(next);
+    if (plan_.model_chunks > 1) set(&Plan::schedule, ScheduleKind::Interleaved);
+  }
+
+  void change_layers() {
+    Plan even = plan_;
+    even.layers_per_virtual_stage.clear();
+    plans_.push_back(even);
+    Plan uneven = even;
+    uneven.layers_per_virtual_stage = layers_of_virtual_stages(transformer_, even);
+    const auto& split = uneven.layers_per_virtual_stage;
+    if (std::all_of(split.begin(), split.end(), [](int n) { return n > 0; })) {
+      plans_.push_back(uneven);
+    }
+    even.embedding_as_layer = even.head_as_layer = true;
+    plans_.push_back(even);
+  }
+
+  const Transformer& transformer_;
+  const Plan& plan_;
+  int num_gpus_;
+  std::vector<Plan> plans_;
+};
+
+// Keys that memory depends on, for a plan that is legal and not accepted.
+const std::vector<PlanKey>& memory_keys() {
+  static const std::vector<PlanKey> kKeys = {
+      PlanKey::Tensor,     PlanKey::Pipeline, PlanKey::Context,   PlanKey::Expert,
+      PlanKey::MicroBatch, PlanKey::Zero,     PlanKey::Recompute, PlanKey::SequenceParallel};
+  return kKeys;
+}
+
+class NearestSearch {
+ public:
+  NearestSearch(const Transformer& transformer, const Plan& plan, const Cluster& cluster,
+                const SoftwareStack& software, const NearestPlansOptions& options)
+      : transformer_(transformer),
+        plan_(plan),
+        cluster_(cluster),
+        software_(software),
+        options_(options) {}
+
+  std::vector<NearestPlan> run() {
+    push(plan_);
+    int checked = 0;
+    while (!queue_.empty() && checked < options_.max_checked &&
+           static_cast<int>(found_.size()) < options_.max_plans) {
+      const Candidate candidate = std::move(queue_.extract(queue_.begin()).mapped());
+      ++checked;
+      visit(candidate);
+      if (found_.size() == 1 && found_.front().change.empty()) break;
+    }
+    return std::move(found_);
+  }
+
+ private:
+  struct Candidate {
+    Plan plan;
+    Difference difference;
+  };
+
+  void visit(const Candidate& candidate) {
+    const auto problems = check_plan(transformer_, candidate.plan, cluster_, software_);
+    if (problems.empty()) {
+      if (!options_.accepts || options_.accepts(candidate.plan)) {
+        // Two answers that turn the same keys are enough.
+        if (++answers_by_keys_[candidate.difference.keys] <= 2) {
+          found_.push_back({candidate.plan, candidate.difference.change});
+        }
+      } else {
+        expand(candidate.plan, memory_keys());
+      }
+      return;
+    }
+    for (const PlanProblem& problem : problems) expand(candidate.plan, problem.keys);
+  }
+
+  void expand(const Plan& plan, const std::vector<PlanKey>& keys) {
+    for (const PlanKey key : keys) {
+      for (Plan& next : Neighbours(transformer_, plan, cluster_.num_gpus()).of(key)) push(next);
+    }
+  }
+
+  void push(const Plan& plan) {
+    Difference difference = Differ(plan_, plan).run();
+    if (!seen_.insert(difference.change).second) return;
+    // The text breaks ties, so that the order never depends on how a plan was reached.
+    queue_.emplace(std::pair{difference.cost, difference.change},
+                   Candidate{plan, std::move(difference)});
+  }
+
+  const Transformer& transformer_;
+  const Plan& plan_;
+  const Cluster& cluster_;
+  const SoftwareStack& software_;
+  const NearestPlansOptions& options_;
+  std::map<std::pair<double, std::string>, Candidate> queue_;
+  std::set<std::string> seen_;
+  std::map<std::string, int> answers_by_keys_;
+  std::vector<NearestPlan> found_;
+};
+
+}  // namespace
+
+std::vector<NearestPlan> nearest_legal_plans(const Transformer& transformer, const Plan& plan,
+                                             const Cluster& cluster, const SoftwareStack& software,
+                                             const NearestPlansOptions& options) {
+  return NearestSearch(transformer, plan, cluster, software, options).run();
+}
+
+}  // namespace megatwin::model

@@ -1,0 +1,225 @@
+// The legal but doubtful: plan_warnings() of plan_check.h.
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "model/parameters.h"
+#include "model/plan_check.h"
+#include "model/rank_layout.h"
+
+namespace megatwin::model {
+namespace {
+
+class PlanWarnings {
+ public:
+  PlanWarnings(const Transformer& transformer, const Plan& plan, const Cluster& cluster,
+               const SoftwareStack& software)
+      : transformer_(transformer), plan_(plan), cluster_(cluster), software_(software) {
+    if (plan_.data == 0) plan_.data = data_from_gpus(plan, cluster.num_gpus()).value_or(1);
+  }
+
+  std::vector<std::string> run() {
+    warn_of_tensor_groups();
+    warn_of_shapes();
+    warn_of_schedule();
+    warn_of_states();
+    warn_of_experts();
+    warn_of_kernels();
+    return std::move(warnings_);
+  }
+
+ private:
+  template <class... Parts>
+  void warn(const Parts&... parts) {
+    std::ostringstream out;
+    (out << ... << parts);
+    warnings_.push_back(std::move(out).str());
+  }
+
+  void warn_of_tensor_groups();
+  void warn_of_shapes();
+  void warn_of_schedule();
+  void warn_of_states();
+  void warn_of_experts();
+  void warn_of_kernels();
+
+  bool is_megatron() const {
+    switch (software_.framework) {
+      case Framework::MegatronCore:
+      case Framework::Megatron2020:
+      case Framework::Megatron2021:
+      case Framework::Megatron2022:
+      case Framework::MegatronDeepspeed:
+        return true;
+      case Framework::Megatwin:
+      case Framework::DeepspeedZero3:
+      case Framework::Fsdp1:
+      case Framework::Fsdp2:
+      case Framework::Maxtext:
+      case Framework::Paxml:
+      case Framework::PytorchCompile:
+        return false;
+    }
+    return false;
+  }
+
+  const Transformer& transformer_;
+  Plan plan_;
+  const Cluster& cluster_;
+  const SoftwareStack& software_;
+  std::vector<std::string> warnings_;
+};
+
+void PlanWarnings::warn_of_tensor_groups() {
+  if (plan_.tensor == 1) return;
+  const RankLayout layout(plan_);
+  const NodeMap nodes(cluster_);
+  // Groups differ only where machines begin, so that the first that leaves its machine is enough.
+  int crossing = -1;
+  int mixed = -1;
+  for (int rank = 0; rank < layout.num_ranks() && (crossing < 0 || mixed < 0); ++rank) {
+    if (layout.leader(GroupKind::Tensor, {rank}) != RankId{rank}) continue;
+    const auto group = layout.members(GroupKind::Tensor, {rank});
+    const RankId last = group.back();
+    if (crossing < 0 && nodes.node_of(group.front()) != nodes.node_of(last)) crossing = rank;
+    if (mixed < 0 && nodes.kind_of(group.front()) != nodes.kind_of(last)) mixed = rank;
+  }
+  if (crossing >= 0) {
+    const int gpus = nodes.ranks_on(nodes.node_of({crossing})).size();
+    warn("plan.tensor ", plan_.tensor, " leaves a machine of ", gpus, " GPUs (group of rank ",
+         crossing, "): its all-reduces, several a layer, run over the network");
+  }
+  if (mixed >= 0) {
+    warn("plan.tensor ", plan_.tensor, ": the group of rank ", mixed,
+         " mixes machines of two kinds; every layer waits for the slower GPU");
+  }
+}
+
+void PlanWarnings::warn_of_shapes() {
+  const std::int64_t vocab = transformer_.vocab_size;
+  const WeightSharding sharding{.tensor = plan_.tensor,
+                                .vocab_divisible_by = is_megatron() ? 128 : 1};
+  if (const std::int64_t padded = padded_vocab_size(transformer_, sharding); padded != vocab) {
+    warn("the vocabulary of ", vocab, " is padded to ", padded, " rows, a multiple of ",
+         sharding.vocab_divisible_by, " · plan.tensor ", plan_.tensor);
+  }
+  if (!transformer_.latent && transformer_.num_key_value_heads < plan_.tensor) {
+    warn("plan.tensor ", plan_.tensor, " exceeds the ", transformer_.num_key_value_heads,
+         " key-value heads: each is kept by ", plan_.tensor / transformer_.num_key_value_heads,
+         " ranks");
+  }
+  if (transformer_.position == PositionKind::Learned && transformer_.max_position_embeddings > 0 &&
+      transformer_.sequence_length > transformer_.max_position_embeddings) {
+    warn("a sequence of ", transformer_.sequence_length, " tokens exceeds the table of ",
+         transformer_.max_position_embeddings, " learned positions");
+  }
+  if (plan_.sequence_parallel && plan_.tensor == 1) {
+    warn("plan.sequence_parallel has no effect with plan.tensor 1");
+  }
+  if (plan_.overlap_tensor_parallel && !plan_.sequence_parallel && plan_.tensor > 1) {
+    warn("plan.overlap_tensor_parallel needs plan.sequence_parallel and has no effect");
+  }
+  // 2^28 tokens a step; published runs stay below 2^26.
+  if (plan_.global_batch > (std::int64_t{1} << 28) / transformer_.sequence_length) {
+    warn("plan.global_batch ", plan_.global_batch, " sequences of ", transformer_.sequence_length,
+         " tokens is more than any published run uses in a step");
+  }
+}
+
+void PlanWarnings::warn_of_schedule() {
+  const int p = plan_.pipeline;
+  const std::int64_t m = plan_.num_micro_batches();
+  const bool interleaved = plan_.schedule == ScheduleKind::Interleaved;
+  const bool zero_bubble =
+      plan_.schedule == ScheduleKind::ZeroBubbleH1 || plan_.schedule == ScheduleKind::ZeroBubbleV;
+  if (interleaved && plan_.model_chunks == 1) {
+    warn("policy.schedule interleaved with plan.model_chunks 1 is 1f1b");
+  }
+  if (interleaved && p == 2) {
+    warn(
+        "interleaving gains little at plan.pipeline 2: one stage's time a step, divided by "
+        "plan.model_chunks; Megatron-LM refused it before it had plan.overlap_p2p");
+  }
+  if (zero_bubble && p == 1) warn("a zero-bubble schedule has no effect with plan.pipeline 1");
+  if (p > 1 && m < p && !interleaved) {
+    warn("only ", m, " micro-batches for ", p,
+         " pipeline stages: some stages never work at "
+         "the same time; at least plan.global_batch ",
+         plan_.micro_batch * plan_.data * p, " fills the pipeline");
+  }
+  if (zero_bubble && p > 1 && m < 2 * p) {
+    warn(
+        "zero-bubble schedules need at least twice as many micro-batches as stages to close "
+        "their bubbles; there are ",
+        m, " for ", p, " stages");
+  }
+  const std::vector<int> layers = layers_of_virtual_stages(transformer_, plan_);
+  const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
+  if (!plan_.layers_per_virtual_stage.empty() && *most - *least > 1) {
+    warn("the heaviest virtual stage has ", *most, " layers and the lightest ", *least,
+         "; the pipeline runs at the heaviest");
+  }
+  const int layers_of_stage = *most * plan_.model_chunks;
+  if (plan_.recompute == RecomputeKind::Full && plan_.recompute_layers > layers_of_stage) {
+    warn("plan.recompute_layers ", plan_.recompute_layers, " exceeds the ", layers_of_stage,
+         " layers of a stage: all of them are recomputed");
+  }
+}
+
+void PlanWarnings::warn_of_states() {
+  const int shards = plan_.data * plan_.context;
+  if (plan_.zero_stage > 0 && shards == 1) {
+    warn("plan.zero ", plan_.zero_stage, " has no effect: each weight has one replica");
+  }
+  const std::int64_t m = plan_.num_micro_batches();
+  if (plan_.zero_stage == 2 && m > 1 && shards > 1 &&
+      (is_megatron() || software_.framework == Framework::DeepspeedZero3)) {
+    warn("plan.zero 2 reduces the gradients after every one of the ", m, " micro-batches, ", m,
+         " times the traffic of plan.zero 1");
+  }
+  if (plan_.fp32_parameters) {
+    warn(
+        "parameters are in fp32 (no bf16 or fp16 flag): matrix products run at the TF32 or "
+        "fp32 rate, and weights and activations take twice the memory");
+  }
+}
+
+void PlanWarnings::warn_of_experts() {
+  if (!transformer_.experts) return;
+  if (plan_.expert_data() == 1 && plan_.expert > 1 && plan_.zero_stage > 0) {
+    warn("every expert has one replica (plan.expert ", plan_.expert, " · plan.expert_tensor ",
+         plan_.effective_expert_tensor(),
+         " covers a whole stage), so that plan.zero cannot shard the experts' states");
+  }
+  if (plan_.expert > 1 && plan_.tensor > 1 && !plan_.sequence_parallel &&
+      software_.framework == Framework::MegatronCore) {
+    warn(
+        "megatron-core trains with plan.expert and plan.tensor above 1 only with "
+        "plan.sequence_parallel");
+  }
+}
+
+void PlanWarnings::warn_of_kernels() {
+  const bool fused = software_.attention != AttentionKernel::Unfused;
+  if (fused && plan_.recompute == RecomputeKind::Selective) {
+    warn(
+        "plan.recompute selective changes nothing with fused attention: the scores that it "
+        "would drop are never stored");
+  }
+  for (const NodeGroup& group : cluster_.groups) {
+    if (fused && group.gpu.architecture == GpuArchitecture::Volta) {
+      warn(group.gpu.name,
+           " has no fused attention kernel of this kind (it needs Ampere); "
+           "software.attention unfused is what runs there");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> plan_warnings(const Transformer& transformer, const Plan& plan,
+                                       const Cluster& cluster, const SoftwareStack& software) {
+  return PlanWarnings(transformer, plan, cluster, software).run();
+}
+
+}  // namespace megatwin::model

@@ -1,0 +1,45 @@
+#include "model/program/pipeline_shape.h"
+
+#include <algorithm>
+#include <string>
+
+namespace megatwin::model {
+namespace {
+
+bool is_split_token(const std::string& token) {
+  return !token.empty() && (token.front() == 'I' || token.front() == 'W');
+}
+
+// An order file splits the backward when it says so anywhere.
+bool orders_split_backward(const ProgramSpec& spec) {
+  return std::any_of(spec.orders.begin(), spec.orders.end(), [](const auto& order) {
+    return std::any_of(order.begin(), order.end(), is_split_token);
+  });
+}
+
+}  // namespace
+
+PipelineShape pipeline_shape(const ProgramSpec& spec) {
+  PipelineShape shape{.pipeline = spec.pipeline,
+                      .model_chunks = spec.model_chunks,
+                      .micro_batches = spec.micro_batches};
+  switch (spec.schedule) {
+    case ScheduleKind::GPipe:
+    case ScheduleKind::OneForwardOneBackward:
+    case ScheduleKind::Interleaved:
+      break;
+    case ScheduleKind::ZeroBubbleH1:
+      shape.split_backward = true;
+      break;
+    case ScheduleKind::ZeroBubbleV:
+      shape.split_backward = true;
+      shape.placement = ChunkPlacement::Fold;
+      break;
+    case ScheduleKind::OrderFile:
+      shape.split_backward = orders_split_backward(spec);
+      break;
+  }
+  return shape;
+}
+
+}  // namespace megatwin::model

@@ -1,0 +1,79 @@
+// The shape of a pipeline without its costs: how many stages, chunks and micro-batches, which rank
+// holds which virtual stage, and how tasks are numbered. Two jobs of equal shape share compiled
+// programs.
+#ifndef MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_
+#define MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_
+
+#include <compare>
+
+#include "model/ids.h"
+#include "model/program/program_spec.h"
+#include "model/program/task.h"
+
+namespace megatwin::model {
+
+// Which rank holds virtual stage s of p·v.
+enum class ChunkPlacement {
+  RoundRobin,  // Chunk s div p of stage s mod p.
+  Fold,        // v = 2; chunk 0 of stage s up to p−1, then back: chunk 1 of stage 2p−1−s.
+};
+
+struct PipelineShape {
+  int pipeline = 1;
+  int model_chunks = 1;
+  int micro_batches = 1;
+  bool split_backward = false;
+  ChunkPlacement placement = ChunkPlacement::RoundRobin;
+
+  friend constexpr auto operator<=>(const PipelineShape&, const PipelineShape&) = default;
+
+  int virtual_stages() const { return pipeline * model_chunks; }
+  int virtual_stage(StageId stage, ChunkId chunk) const {
+    if (placement == ChunkPlacement::Fold && chunk.value == 1) {
+      return 2 * pipeline - 1 - stage.value;
+    }
+    return chunk.value * pipeline + stage.value;
+  }
+  StageId stage_of(int virtual_stage) const {
+    if (placement == ChunkPlacement::Fold && virtual_stage >= pipeline) {
+      return {2 * pipeline - 1 - virtual_stage};
+    }
+    return {virtual_stage % pipeline};
+  }
+  ChunkId chunk_of(int virtual_stage) const { return {virtual_stage / pipeline}; }
+
+  // Forward and Backward, or Forward, BackwardInput and BackwardWeight.
+  int phases() const { return split_backward ? 3 : 2; }
+  int tasks_per_phase() const { return model_chunks * micro_batches; }
+  int num_tasks() const { return phases() * tasks_per_phase(); }
+
+  // Tasks are numbered by phase, then chunk, then micro-batch: the same numbers on every rank, so
+  // that (rank, task) is the tag of the message that the task waits for.
+  TaskId task_id(const Task& task) const {
+    return {(phase_of(task.kind) * model_chunks + task.chunk.value) * micro_batches +
+            task.micro_batch.value};
+  }
+  Task task(TaskId id) const {
+    const int row = id.value / micro_batches;
+    return {kind_of(row / model_chunks), {id.value % micro_batches}, {row % model_chunks}};
+  }
+  int phase_of(TaskKind kind) const {
+    return kind == TaskKind::Forward ? 0 : (kind == TaskKind::BackwardWeight ? 2 : 1);
+  }
+  TaskKind kind_of(int phase) const {
+    if (phase == 0) return TaskKind::Forward;
+    if (!split_backward) return TaskKind::Backward;
+    return phase == 1 ? TaskKind::BackwardInput : TaskKind::BackwardWeight;
+  }
+  // The task after which nothing of (micro-batch, chunk) is left to do.
+  TaskKind last_kind() const {
+    return split_backward ? TaskKind::BackwardWeight : TaskKind::Backward;
+  }
+};
+
+// The shape that the schedule of `spec` asks for.
+PipelineShape pipeline_shape(const ProgramSpec& spec);
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_

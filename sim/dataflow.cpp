@@ -1,0 +1,135 @@
+#include "sim/dataflow.h"
+
+#include <algorithm>
+
+#include "model/assert.h"
+
+namespace megatwin::sim {
+namespace {
+
+using Step = CompiledPipeline::Step;
+
+// The arrays of one replica class.
+struct Arrays {
+  const Nanoseconds* duration;
+  const Nanoseconds* send;
+  Nanoseconds* end;
+  Nanoseconds* arrival;
+  Nanoseconds* lane_free;
+  Nanoseconds* send_free;
+};
+
+// The inner loop: a handful of loads, two maxima and two sums a task. Without overlap a send holds
+// the compute lane; with overlap it queues in the lane of its direction.
+template <bool kOverlap, bool kDurationBySlot>
+void evaluate(const std::vector<Step>& steps, const Arrays& a) {
+  for (const Step& step : steps) {
+    const Nanoseconds start = std::max(a.lane_free[step.stage], a.arrival[step.waits_for]);
+    const Nanoseconds end = start + a.duration[kDurationBySlot ? step.slot : step.cost];
+    const Nanoseconds send = a.send[static_cast<std::size_t>(step.send)];
+    a.end[step.slot] = end;
+    if constexpr (kOverlap) {
+      const Nanoseconds arrival = std::max(a.send_free[step.send_lane], end) + send;
+      a.send_free[step.send_lane] = arrival;
+      a.arrival[step.slot] = arrival;
+      a.lane_free[step.stage] = end;
+    } else {
+      const Nanoseconds arrival = end + send;
+      a.arrival[step.slot] = arrival;
+      a.lane_free[step.stage] = arrival;
+    }
+  }
+}
+
+}  // namespace
+
+void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled,
+                                       const PipelineCosts& costs, int replica_class) {
+  const model::PipelineShape& shape = compiled.shape;
+  const SlotLayout layout{shape};
+  const auto first_unit = static_cast<std::size_t>(replica_class * shape.pipeline);
+  const std::size_t first_slot = static_cast<std::size_t>(replica_class) * layout.size();
+  Arrays arrays{
+      .duration = costs.task.data() +
+                  static_cast<std::size_t>(replica_class) * costs.class_stride(),
+      .send = costs.send,
+      .end = times_.end.data() + first_slot,
+      .arrival = times_.arrival.data() + first_slot,
+      .lane_free = lane_free_.data() + first_unit,
+      .send_free = send_free_.data(),
+  };
+  std::fill(send_free_.begin(), send_free_.end(), 0);
+  arrays.arrival[0] = 0;
+  for (int stage = 0; stage < shape.pipeline; ++stage) {
+    const std::vector<Nanoseconds> ends = gather_ends(costs, stage);
+    std::copy(ends.begin(), ends.end(), arrays.arrival + layout.gather(stage, 0));
+  }
+  if (costs.slows_down()) {
+    slowed_.assign(layout.size(), 0);
+    for (int stage = 0; stage < shape.pipeline; ++stage) {
+      const auto durations =
+          slowed_durations(costs, first_unit + static_cast<std::size_t>(stage),
+                           compiled.orders[static_cast<std::size_t>(stage)]);
+      std::copy(durations.begin(), durations.end(),
+                slowed_.begin() + static_cast<std::ptrdiff_t>(layout.task(stage, {0})));
+    }
+    arrays.duration = slowed_.data();
+    costs.overlap_p2p ? evaluate<true, true>(compiled.steps, arrays)
+                      : evaluate<false, true>(compiled.steps, arrays);
+    return;
+  }
+  costs.overlap_p2p ? evaluate<true, false>(compiled.steps, arrays)
+                    : evaluate<false, false>(compiled.steps, arrays);
+}
+
+// A reduction starts when the last class has brought its gradients and the lane is free, and ends
+// for all classes at once.
+void DataflowEvaluator::evaluate_reduces(const CompiledPipeline& compiled,
+                                         const PipelineCosts& costs, int stage) {
+  const model::PipelineShape& shape = compiled.shape;
+  const SlotLayout layout{shape};
+  const auto stage_index = static_cast<std::size_t>(stage);
+  const std::uint32_t last_slot = static_cast<std::uint32_t>(
+      layout.task(stage, compiled.orders[stage_index].back()));
+  Nanoseconds lane_free = 0;
+  for (const auto& [chunk, slot] : compiled.chunk_ends[stage_index]) {
+    const std::uint32_t after = costs.overlap_grad_reduce ? slot : last_slot;
+    Nanoseconds start = lane_free;
+    for (int k = 0; k < costs.num_classes; ++k) {
+      start = std::max(start, times_.end[static_cast<std::size_t>(k) * layout.size() + after]);
+    }
+    lane_free = start + costs.reduce[costs.chunk_index(stage, chunk.value)];
+    for (int k = 0; k < costs.num_classes; ++k) {
+      times_.reduces[static_cast<std::size_t>(k * shape.pipeline + stage)].push_back(
+          {chunk, start, lane_free});
+    }
+  }
+  for (int k = 0; k < costs.num_classes; ++k) {
+    const auto unit = static_cast<std::size_t>(k * shape.pipeline + stage);
+    times_.optimizer_end[unit] = std::max(lane_free, lane_free_[unit]) + costs.optimizer[unit];
+    times_.makespan = std::max(times_.makespan, times_.optimizer_end[unit]);
+  }
+}
+
+Nanoseconds DataflowEvaluator::makespan(const CompiledPipeline& compiled,
+                                        const PipelineCosts& costs) {
+  MEGATWIN_ASSERT(compiled.shape == costs.shape, compiled.shape.pipeline, " stages against ",
+                  costs.shape.pipeline);
+  const SlotLayout layout{compiled.shape};
+  const std::size_t num_slots = static_cast<std::size_t>(costs.num_classes) * layout.size();
+  times_.end.resize(num_slots);
+  times_.arrival.resize(num_slots);
+  times_.reduces.resize(costs.num_units());
+  for (auto& reduces : times_.reduces) reduces.clear();
+  times_.optimizer_end.assign(costs.num_units(), 0);
+  times_.makespan = 0;
+  lane_free_.assign(costs.num_units(), 0);
+  send_free_.resize(2 * static_cast<std::size_t>(compiled.shape.pipeline) + 1);
+  for (int k = 0; k < costs.num_classes; ++k) evaluate_class(compiled, costs, k);
+  for (int stage = 0; stage < compiled.shape.pipeline; ++stage) {
+    evaluate_reduces(compiled, costs, stage);
+  }
+  return times_.makespan;
+}
+
+}  // namespace megatwin::sim

@@ -1,0 +1,67 @@
+// The durations of one pipeline step as flat arrays of nanoseconds, the form that both engines read.
+// A unit is one simulated rank: stage s of replica class k has number k·p + s.
+#ifndef MEGATWIN_SIM_PIPELINE_COSTS_H_
+#define MEGATWIN_SIM_PIPELINE_COSTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "model/program/pipeline_shape.h"
+#include "model/program/program_spec.h"
+
+namespace megatwin::sim {
+
+using Nanoseconds = std::int64_t;
+
+// What a task sends when it is done; the index into PipelineCosts::send.
+enum class SendKind : std::uint8_t { None, Activation, Gradient };
+
+struct PipelineCosts {
+  model::PipelineShape shape;
+  int num_classes = 1;
+  // Of unit u, phase f and chunk c: task[u · task_stride() + f · v + c]. The last entry of a class
+  // is a zero.
+  std::vector<Nanoseconds> task;
+  std::vector<Nanoseconds> optimizer;  // One a unit.
+  // Collectives join all classes of a stage, so they are one a (stage, chunk).
+  std::vector<Nanoseconds> gather, reduce;
+  Nanoseconds send[3] = {0, 0, 0};
+  bool overlap_p2p = false;
+  bool overlap_grad_reduce = false;
+  bool overlap_param_gather = false;
+  double overlap_slowdown = 0;
+
+  std::size_t num_units() const {
+    return static_cast<std::size_t>(num_classes) * static_cast<std::size_t>(shape.pipeline);
+  }
+  std::size_t task_stride() const {
+    return static_cast<std::size_t>(shape.phases() * shape.model_chunks);
+  }
+  std::size_t class_stride() const {
+    return static_cast<std::size_t>(shape.pipeline) * task_stride() + 1;
+  }
+  std::size_t task_index(int replica_class, int stage, int phase, int chunk) const {
+    return static_cast<std::size_t>(replica_class) * class_stride() +
+           static_cast<std::size_t>(stage) * task_stride() +
+           static_cast<std::size_t>(phase * shape.model_chunks + chunk);
+  }
+  std::size_t chunk_index(int stage, int chunk) const {
+    return static_cast<std::size_t>(stage * shape.model_chunks + chunk);
+  }
+  bool slows_down() const {
+    return overlap_slowdown > 0 && (overlap_grad_reduce || overlap_param_gather);
+  }
+};
+
+// A rank of `speed` 2 takes twice as long for tasks and the optimizer; rounded once, here.
+PipelineCosts pipeline_costs(const model::ProgramSpec& spec);
+
+// Several replicas of the pipeline that differ: the stages of class k are classes[k][0 … p−1]. A
+// collective lasts as long as its slowest member says.
+PipelineCosts pipeline_costs(const model::ProgramSpec& spec,
+                             const std::vector<std::vector<const model::StageCost*>>& classes);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_PIPELINE_COSTS_H_

@@ -1,0 +1,175 @@
+#include "sim/step_analysis.h"
+
+#include <algorithm>
+
+#include "model/assert.h"
+#include "model/program/program_builder.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::EventKind;
+using model::EventRecord;
+using model::Instant;
+using model::Lane;
+using model::Task;
+using model::TaskId;
+using model::TaskKind;
+
+// Walks one unit through its step.
+class UnitAnalysis {
+ public:
+  UnitAnalysis(const StepAnalysisInput& input, std::size_t unit, PipelineResult& out)
+      : in_(input),
+        shape_(input.costs.shape),
+        layout_{shape_},
+        unit_(unit),
+        stage_(static_cast<int>(unit) % shape_.pipeline),
+        replica_class_(static_cast<int>(unit) / shape_.pipeline),
+        first_slot_(static_cast<std::size_t>(replica_class_) * layout_.size()),
+        gather_ends_(gather_ends(input.costs, stage_)),
+        out_(out) {
+    result_.rank = {static_cast<std::int32_t>(unit)};
+    result_.stage = {stage_};
+    result_.multiplicity = input.multiplicities[static_cast<std::size_t>(replica_class_)];
+    if (in_.costs.slows_down()) {
+      slowed_ = slowed_durations(in_.costs, unit, *in_.orders[unit]);
+    }
+  }
+
+  RankResult run() {
+    record_gathers();
+    for (const TaskId id : *in_.orders[unit_]) walk(id);
+    finish();
+    result_.order = *in_.orders[unit_];
+    return std::move(result_);
+  }
+
+ private:
+  Nanoseconds end_of(int stage, TaskId task) const {
+    return in_.times.end[first_slot_ + layout_.task(stage, task)];
+  }
+  Nanoseconds arrival_from(int stage, TaskId task) const {
+    return in_.times.arrival[first_slot_ + layout_.task(stage, task)];
+  }
+  Nanoseconds duration_of(TaskId id, const Task& task) const {
+    if (!slowed_.empty()) return slowed_[static_cast<std::size_t>(id.value)];
+    return in_.costs.task[in_.costs.task_index(replica_class_, stage_, shape_.phase_of(task.kind),
+                                               task.chunk.value)];
+  }
+
+  void walk(TaskId id) {
+    const Task task = shape_.task(id);
+    const Nanoseconds end = end_of(stage_, id);
+    const Nanoseconds start = end - duration_of(id, task);
+    MEGATWIN_ASSERT(start >= lane_free_, to_text(task), " at ", start, " before ", lane_free_);
+    account_gap(task, start);
+    result_.compute += {end - start};
+    record(Lane::Compute, model::event_kind(task.kind), task, start, end);
+    lane_free_ = end;
+    if (model::sent_message(shape_, {stage_}, task).exists()) walk_send(id, task, end);
+  }
+
+  // [lane free, producer done] is bubble, [producer done, message there] is transfer, and what is
+  // left until the start was spent on parameters.
+  void account_gap(const Task& task, Nanoseconds start) {
+    Nanoseconds produced = lane_free_;
+    Nanoseconds arrived = lane_free_;
+    if (const auto message = model::awaited_message(shape_, {stage_}, task); message.exists()) {
+      produced = std::max(produced, end_of(message.stage.value, message.task));
+      arrived = std::max(arrived, arrival_from(message.stage.value, message.task));
+    }
+    const Nanoseconds gathered = task.kind == TaskKind::Forward
+                                     ? gather_ends_[static_cast<std::size_t>(task.chunk.value)]
+                                     : 0;
+    MEGATWIN_ASSERT(start == std::max(arrived, gathered), to_text(task), " at ", start);
+    result_.bubble += {produced - lane_free_};
+    result_.exposed_p2p += {arrived - produced};
+    result_.exposed_data_parallel += {start - arrived};
+  }
+
+  void walk_send(TaskId id, const Task& task, Nanoseconds end) {
+    const bool forward = task.kind == TaskKind::Forward;
+    const Nanoseconds duration =
+        in_.costs.send[static_cast<std::size_t>(forward ? SendKind::Activation
+                                                        : SendKind::Gradient)];
+    const Nanoseconds arrival = arrival_from(stage_, id);
+    Lane lane = forward ? Lane::SendForward : Lane::SendBackward;
+    if (!in_.costs.overlap_p2p) {
+      lane = Lane::Compute;
+      result_.exposed_p2p += {arrival - end};
+      lane_free_ = arrival;
+    }
+    ++out_.events;
+    record(lane, forward ? EventKind::SendActivation : EventKind::SendGradient, task,
+           arrival - duration, arrival, false);
+  }
+
+  void finish() {
+    Nanoseconds reduced = lane_free_;
+    for (const Transfer& reduce : in_.times.reduces[unit_]) {
+      reduced = std::max(reduced, reduce.end);
+      record(Lane::DataParallel, EventKind::GradientReduce, whole_chunk(reduce.chunk),
+             reduce.start, reduce.end);
+    }
+    const Nanoseconds end = in_.times.optimizer_end[unit_];
+    const Nanoseconds start = end - in_.costs.optimizer[unit_];
+    MEGATWIN_ASSERT(start == reduced, "optimizer at ", start, ", reduced at ", reduced);
+    result_.exposed_data_parallel += {reduced - lane_free_};
+    result_.optimizer = {end - start};
+    result_.bubble += {in_.times.makespan - end};
+    result_.finish = {end};
+    record(Lane::Compute, EventKind::Optimizer, whole_chunk({-1}), start, end);
+  }
+
+  void record_gathers() {
+    Nanoseconds now = 0;
+    for (int chunk = 0; chunk < shape_.model_chunks; ++chunk) {
+      const Nanoseconds duration = in_.costs.gather[in_.costs.chunk_index(stage_, chunk)];
+      record(Lane::DataParallel, EventKind::ParameterGather, whole_chunk({chunk}), now,
+             now + duration);
+      now += duration;
+    }
+  }
+
+  static Task whole_chunk(model::ChunkId chunk) { return {TaskKind::Forward, {-1}, chunk}; }
+
+  void record(Lane lane, EventKind kind, const Task& task, Nanoseconds start, Nanoseconds end,
+              bool count = true) {
+    if (count) ++out_.events;
+    if (!in_.timeline || start == end) return;
+    out_.timeline.push_back(
+        {result_.rank, lane, kind, task.micro_batch, task.chunk, {start}, {end}});
+  }
+
+  const StepAnalysisInput& in_;
+  const model::PipelineShape& shape_;
+  SlotLayout layout_;
+  std::size_t unit_;
+  int stage_;
+  int replica_class_;
+  std::size_t first_slot_;
+  std::vector<Nanoseconds> gather_ends_;
+  std::vector<Nanoseconds> slowed_;
+  Nanoseconds lane_free_ = 0;
+  RankResult result_;
+  PipelineResult& out_;
+};
+
+}  // namespace
+
+PipelineResult analyse_step(const StepAnalysisInput& input) {
+  PipelineResult out{.shape = input.costs.shape, .makespan = {input.times.makespan}};
+  for (std::size_t unit = 0; unit < input.costs.num_units(); ++unit) {
+    const auto first_record = static_cast<std::ptrdiff_t>(out.timeline.size());
+    out.ranks.push_back(UnitAnalysis(input, unit, out).run());
+    std::stable_sort(out.timeline.begin() + first_record, out.timeline.end(),
+                     [](const EventRecord& a, const EventRecord& b) { return a.start < b.start; });
+    if (out.ranks[unit].finish > out.ranks[static_cast<std::size_t>(out.critical_rank)].finish) {
+      out.critical_rank = static_cast<int>(unit);
+    }
+  }
+  return out;
+}
+
+}  // namespace megatwin::sim

@@ -1,0 +1,26 @@
+// Reads the times of a step: where each rank's time went, and the records of its timeline. One
+// function for both engines, so that they can only differ in the times.
+#ifndef MEGATWIN_SIM_STEP_ANALYSIS_H_
+#define MEGATWIN_SIM_STEP_ANALYSIS_H_
+
+#include <vector>
+
+#include "sim/pipeline_costs.h"
+#include "sim/pipeline_simulation.h"
+#include "sim/step_times.h"
+
+namespace megatwin::sim {
+
+// `orders` holds the executed order of every unit; multiplicities one number a class.
+struct StepAnalysisInput {
+  const PipelineCosts& costs;
+  const StepTimes& times;
+  const std::vector<const policies::Order*>& orders;
+  const std::vector<int>& multiplicities;
+  bool timeline = false;
+};
+PipelineResult analyse_step(const StepAnalysisInput& input);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_STEP_ANALYSIS_H_
