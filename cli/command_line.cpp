@@ -9,6 +9,7 @@
 #include "cli/doctor.h"
 #include "cli/files.h"
 #include "cli/simulate.h"
+#include "cli/validate.h"
 #include "model/diagnostic.h"
 
 namespace megatwin::cli {
@@ -70,6 +71,28 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
     arguments->json_diagnostics = *format == "json";
     return simulate_command(*arguments, world, console);
   };
+}
+
+Action add_validate(CLI::App& app, Console& console) {
+  CLI::App* command =
+      app.add_subcommand("validate", "Hold predictions against published measurements");
+  auto arguments = std::make_shared<ValidateArguments>();
+  command->add_option("rows", arguments->file, "Measured steps (CSV)")->required();
+  command
+      ->add_option("--apart", arguments->apart,
+                   "Groups to list but leave out of mean and coverage (several with commas)")
+      ->delimiter(',')
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("GROUP");
+  command->add_option("--without", arguments->without, "Leave an effect out of every prediction")
+      ->delimiter(',')
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("EFFECT");
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  command->add_flag("--all", arguments->all, "List every row, not only the worst ten");
+  return [arguments, &console] { return validate_command(*arguments, console); };
 }
 
 Action add_doctor(CLI::App& app, Console& console) {
@@ -138,7 +161,9 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
   app.footer(kExamples);
   app.require_subcommand(1);
   const std::vector<std::pair<const char*, Action>> actions = {
-      {"simulate", add_simulate(app, world, console)}, {"doctor", add_doctor(app, console)}};
+      {"simulate", add_simulate(app, world, console)},
+      {"validate", add_validate(app, console)},
+      {"doctor", add_doctor(app, console)}};
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back.
     app.parse(std::move(reversed));

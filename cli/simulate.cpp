@@ -1,7 +1,6 @@
 #include "cli/simulate.h"
 
 #include <algorithm>
-#include <set>
 
 #include "cli/diagnostics.h"
 #include "cli/files.h"
@@ -10,15 +9,9 @@
 #include "cli/report/json_report.h"
 #include "cli/report/perfetto_trace.h"
 #include "cli/report/terminal_report.h"
-#include "cli/settings.h"
 
 namespace megatwin::cli {
 namespace {
-
-struct Run {
-  std::string name;
-  model::Job job;
-};
 
 void append(model::Diagnostics& all, const model::Diagnostics& more) {
   all.insert(all.end(), more.begin(), more.end());
@@ -43,49 +36,30 @@ void check_effects(const SimulateArguments& arguments, const World& world,
   }
 }
 
-// Every file at every point of the sweep, or every fault of all of them, each fault once.
-model::Result<std::vector<Run>> load_runs(const SimulateArguments& arguments, const World& world) {
+// The jobs of every file, or every fault of all of them.
+model::Result<std::vector<model::Job>> load_all(const SimulateArguments& arguments,
+                                                const World& world) {
   model::Diagnostics faults;
-  std::vector<Setting> settings;
-  std::vector<Sweep> sweeps;
-  for (const std::string& text : arguments.settings) {
-    auto setting = parse_setting(text);
-    setting ? settings.push_back(*setting) : append(faults, setting.error());
-  }
-  for (const std::string& text : arguments.sweeps) {
-    auto sweep = parse_sweep(text);
-    sweep ? sweeps.push_back(*sweep) : append(faults, sweep.error());
-  }
   check_effects(arguments, world, faults);
-  if (!faults.empty()) return model::fail(std::move(faults));
-  std::vector<Run> runs;
-  std::set<std::string> seen;
+  std::vector<model::Job> all;
   for (const std::string& file : arguments.files) {
-    for (const std::vector<Setting>& point : sweep_points(sweeps)) {
-      std::vector<Setting> all = settings;
-      all.insert(all.end(), point.begin(), point.end());
-      auto job = world.load_job(file, all);
-      if (job) {
-        const std::string name = point_name(point);
-        runs.push_back({name.empty() ? job->name : job->name + " " + name, std::move(*job)});
-        continue;
-      }
-      for (const model::Diagnostic& diagnostic : job.error()) {
-        if (seen.insert(model::to_text(diagnostic)).second) faults.push_back(diagnostic);
-      }
+    auto jobs = world.load_jobs(file, {.set = arguments.settings, .sweep = arguments.sweeps});
+    if (!jobs) {
+      append(faults, jobs.error());
+      continue;
     }
+    for (model::Job& job : *jobs) all.push_back(std::move(job));
   }
   if (model::has_error(faults)) return model::fail(std::move(faults));
-  return runs;
+  return all;
 }
 
-std::vector<NamedAnswer> simulate_all(const std::vector<Run>& runs, const World& world,
+std::vector<NamedAnswer> simulate_all(const std::vector<model::Job>& jobs, const World& world,
                                       const SimulateRequest& request, Console& console) {
   std::vector<NamedAnswer> answers;
-  Progress progress(console, "simulating", static_cast<std::int64_t>(runs.size()));
-  for (const Run& run : runs) {
-    NamedAnswer named{run.name, world.simulate(run.job, request)};
-    if (auto* report = std::get_if<sim::SimulationReport>(&named.answer)) report->name = run.name;
+  Progress progress(console, "simulating", static_cast<std::int64_t>(jobs.size()));
+  for (const model::Job& job : jobs) {
+    NamedAnswer named{job.name, world.simulate(job, request)};
     answers.push_back(std::move(named));
     progress.advance();
   }
@@ -119,12 +93,12 @@ void print(const std::vector<NamedAnswer>& answers, const SimulateArguments& arg
 }  // namespace
 
 int simulate_command(const SimulateArguments& arguments, const World& world, Console& console) {
-  auto runs = load_runs(arguments, world);
+  auto jobs = load_all(arguments, world);
   model::Diagnostics faults;
-  if (!runs) {
-    faults = runs.error();
-  } else if (!arguments.trace.empty() && runs->size() != 1) {
-    faults = {fault("--trace", std::to_string(runs->size()) + " runs have no common timeline",
+  if (!jobs) {
+    faults = jobs.error();
+  } else if (!arguments.trace.empty() && jobs->size() != 1) {
+    faults = {fault("--trace", std::to_string(jobs->size()) + " runs have no common timeline",
                     "one file without --sweep")};
   }
   if (!faults.empty()) {
@@ -135,7 +109,7 @@ int simulate_command(const SimulateArguments& arguments, const World& world, Con
                                 .without = {arguments.without.begin(), arguments.without.end()},
                                 .explain = arguments.explain,
                                 .timeline = !arguments.html.empty() || !arguments.trace.empty()};
-  const std::vector<NamedAnswer> answers = simulate_all(*runs, world, request, console);
+  const std::vector<NamedAnswer> answers = simulate_all(*jobs, world, request, console);
   if (!arguments.html.empty()) write_file(arguments.html, html_report(answers));
   const auto* first = std::get_if<sim::SimulationReport>(&answers.front().answer);
   if (!arguments.trace.empty() && first != nullptr) {

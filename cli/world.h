@@ -14,9 +14,10 @@
 
 namespace megatwin::cli {
 
-// `--set plan.tensor=4`: the key's dotted path and the value as YAML.
-struct Setting {
-  std::string key, value;
+// What the command line adds to a scenario file, as written there.
+struct LoadOptions {
+  std::vector<std::string> set;    // "plan.tensor=4"
+  std::vector<std::string> sweep;  // "plan.tensor=1,2,4": one job a value; several multiply.
 };
 
 struct SimulateRequest {
@@ -30,9 +31,9 @@ class World {
  public:
   virtual ~World() = default;
 
-  // Errors: every fault of the file and of the settings at once; a setting's file is "--set".
-  virtual model::Result<model::Job> load_job(const std::string& file,
-                                             const std::vector<Setting>& settings) const = 0;
+  // One job, or one a point of the sweep. Errors: every fault of the file and the options at once.
+  virtual model::Result<std::vector<model::Job>> load_jobs(const std::string& file,
+                                                           const LoadOptions& options) const = 0;
 
   // Requires: each name of `without` is one of effect_names().
   virtual Answer simulate(const model::Job& job, const SimulateRequest& request) const = 0;

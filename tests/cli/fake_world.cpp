@@ -1,11 +1,13 @@
 #include "tests/cli/fake_world.h"
 
+#include <sstream>
+
 #include "tests/cli/report_fixture.h"
 
 namespace megatwin::tests {
 
-model::Result<model::Job> FakeWorld::load_job(const std::string& file,
-                                              const std::vector<cli::Setting>& settings) const {
+model::Result<std::vector<model::Job>> FakeWorld::load_jobs(const std::string& file,
+                                                            const cli::LoadOptions& options) const {
   if (file == "bad.yaml") {
     return model::fail(
         model::Diagnostics{{.file = file, .line = 3, .key = "plan.tensr", .message = "unknown key"},
@@ -14,10 +16,15 @@ model::Result<model::Job> FakeWorld::load_job(const std::string& file,
   model::Job job;
   job.name = file;
   job.cluster.groups.emplace_back().count = 64;
-  for (const cli::Setting& setting : settings) {
-    if (setting.key == "gpus") job.cluster.groups[0].count = std::stoi(setting.value) / 8;
+  if (options.sweep.empty()) return std::vector<model::Job>{job};
+  std::vector<model::Job> jobs;
+  std::istringstream values(options.sweep.front().substr(std::string("gpus=").size()));
+  for (std::string value; std::getline(values, value, ',');) {
+    jobs.push_back(job);
+    jobs.back().name += " gpus=" + value;
+    jobs.back().cluster.groups[0].count = std::stoi(value) / 8;
   }
-  return job;
+  return jobs;
 }
 
 cli::Answer FakeWorld::simulate(const model::Job& job, const cli::SimulateRequest& request) const {

@@ -9,12 +9,12 @@
 
 namespace megatwin::tests {
 
-// "bad.yaml" has two faults, "big.yaml" does not fit, everything else is the made-up run; the key
-// "gpus" sets its size.
+// "bad.yaml" has two faults, "big.yaml" does not fit, everything else is the made-up run, on
+// 512 GPUs or as many as "gpus=…" in its only sweep says.
 class FakeWorld : public cli::World {
  public:
-  model::Result<model::Job> load_job(const std::string& file,
-                                     const std::vector<cli::Setting>& settings) const override;
+  model::Result<std::vector<model::Job>> load_jobs(const std::string& file,
+                                                   const cli::LoadOptions& options) const override;
   cli::Answer simulate(const model::Job& job, const cli::SimulateRequest& request) const override;
   std::vector<std::string> effect_names() const override { return {"tensor", "wave"}; }
 };
