@@ -1,7 +1,5 @@
 #include "model/compute_cost.h"
 
-#include "model/roofline.h"
-
 #include <algorithm>
 #include <cmath>
 

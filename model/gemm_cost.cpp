@@ -1,7 +1,5 @@
 #include "model/gemm_cost.h"
 
-#include "model/roofline.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -110,6 +108,11 @@ std::string_view name_of(CostBound bound) {
       return "launch";
   }
   return "tensor";
+}
+
+Flop gemm_flop(const GemmShape& shape) {
+  return {2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+          static_cast<double>(shape.k) * static_cast<double>(shape.batch)};
 }
 
 Bytes gemm_bytes(const GemmShape& shape) {
