@@ -26,7 +26,7 @@ constexpr std::array<Tile, 8> kTiles{{{128, 256, 0},
 constexpr std::array<int, 5> kSplits{1, 2, 4, 8, 16};
 constexpr double kDepthStep = 64;       // K is worked off in slices of 64.
 constexpr double kSplitDepthMin = 128;  // Shorter slices are not split further.
-constexpr CorrectionKernel kGemmKernel{.radius = 1.2f, .family_step = 0.3f, .shrinkage = 0.3f};
+constexpr CorrectionKernel kGemmKernel{.radius = 0.7f, .family_step = 0.3f, .shrinkage = 2.0f};
 
 double ceil_div(std::int64_t value, int divisor) {
   return static_cast<double>((value + divisor - 1) / divisor);

@@ -155,8 +155,12 @@ void bind_attention(Fields& fields, const std::string& prefix, model::AttentionR
   number("backward_96_factor", rate.backward_96_factor);
   number("backward_192_factor", rate.backward_192_factor);
   number("backward_256_factor", rate.backward_256_factor);
+  number("backward_causal_factor", rate.backward_causal_factor);
+  number("padding_factor", rate.padding_factor);
   number("query_tile", rate.query_tile);
+  number("backward_tile", rate.backward_tile);
   number("wave_share", rate.wave_share);
+  number("backward_wave_share", rate.backward_wave_share);
 }
 
 void bind_ramp(Fields& fields, const std::string& prefix, model::BandwidthRamp& ramp) {
@@ -199,8 +203,7 @@ Fields bind(GpuProfile& profile) {
   set("measured_on.power_max", Dimension::Watts, part.power_max.value);
   set("memory.stream", Dimension::BytesPerSecond, profile.memory.stream.value);
   set("memory.ramp", Dimension::Seconds, profile.memory.ramp.value);
-  set("memory.cache_resident", Dimension::Bytes, profile.memory.cache_resident.value);
-  set("memory.cache_factor", Dimension::Number, profile.memory.cache_factor);
+  set("memory.fused_share", Dimension::Number, profile.memory.fused_share);
   set("kernel_gap", Dimension::Seconds, profile.kernel_gap.value);
   set("host_launch", Dimension::Seconds, profile.host_launch.value);
   set("communication_sm_slowdown", Dimension::Number, profile.communication_sm_slowdown);
@@ -209,7 +212,13 @@ Fields bind(GpuProfile& profile) {
   set("eager.element_wise", Dimension::Seconds, eager.element_wise.value);
   set("eager.gemm", Dimension::Seconds, eager.gemm.value);
   set("eager.grouped_gemm", Dimension::Seconds, eager.grouped_gemm.value);
-  set("eager.grouped_gemm_per_group", Dimension::Seconds, eager.grouped_gemm_per_group.value);
+  set("eager.gemm_fp8", Dimension::Seconds, eager.gemm_fp8.value);
+  set("eager.one_way_send", Dimension::Seconds, eager.one_way_send.value);
+  set("eager.split_factor", Dimension::Number, eager.split_factor);
+  set("eager.norm_ramp", Dimension::Seconds, eager.norm_ramp.value);
+  set("eager.gelu_share", Dimension::Number, eager.gelu_share);
+  set("eager.layer_norm_share", Dimension::Number, eager.layer_norm_share);
+  set("eager.rms_norm_share", Dimension::Number, eager.rms_norm_share);
   set("eager.attention_forward", Dimension::Seconds, eager.attention_forward.value);
   set("eager.attention_backward", Dimension::Seconds, eager.attention_backward.value);
   for (const auto& [name, kind] : kCollectives) {
