@@ -34,6 +34,11 @@ constexpr double kPcieEfficiencySmall = 0.67, kPcieEfficiencyLarge = 0.41;
 // of one (vTrain's V100 table).
 constexpr double kMeshRings[] = {0, 0, 1, 2, 3.85, 1.65, 2.03, 3.87, 6};
 constexpr double kMeshRingBandwidth = 22.6e9;
+// Gathers by multicast: the tuner's 0.85 · 15/16 · 7/8 of the 370 GB/s that it takes for Hopper, over
+// the link. Ring gathers were measured faster.
+constexpr double kMulticastGatherEfficiency = 0.57;
+// Time of a multicast all-reduce beside its ramp (8x H200).
+constexpr double kMulticastLatency = 12e-6;
 // Least time of a point-to-point call on the device.
 constexpr double kSendLatency = 8e-6;
 
@@ -102,12 +107,16 @@ LinkTerm intra_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double b
   const double link = intra_link_bandwidth(topology, ranks);
   const double moved = bytes * busbw_factor(kind, ranks);
   if (!has_nvlink(topology)) return {moved / link, 1 * kMiB, 1.0};
+  const bool gathers =
+      kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter;
   if (algorithm == CollectiveAlgorithm::Nvls || algorithm == CollectiveAlgorithm::NvlsTree ||
       (algorithm == CollectiveAlgorithm::CollNetDirect && topology.nvls)) {
     const BandwidthRamp& ramp = measured_or(topology.multicast, ramps.multicast);
-    return {moved / (link * ramp.efficiency), ramp.half_size.value * ranks, ramp.exponent};
+    const double half = ramp.half_size.value * ranks;
+    if (gathers) return {bytes / (link * kMulticastGatherEfficiency), half, ramp.exponent};
+    return {moved / (link * ramp.efficiency), half, ramp.exponent};
   }
-  if (kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter) {
+  if (gathers) {
     // Each rank's share of a gather is S/n: the more ranks, the more transfers are in flight.
     const BandwidthRamp& ramp = measured_or(topology.gather, ramps.gather);
     return {moved / (link * ramp.efficiency), ramp.half_size.value / std::max(ranks - 1, 1),
@@ -116,7 +125,9 @@ LinkTerm intra_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double b
   const BandwidthRamp& ramp = kind == CollectiveKind::Broadcast
                                   ? measured_or(topology.send, ramps.send)
                                   : measured_or(topology.ring, ramps.ring);
-  return {moved / (link * ramp.efficiency), ramp.half_size.value, ramp.exponent};
+  // A tree moves every byte up and down again, at the tuner's 0.92 of a ring's rate.
+  const double crossed = algorithm == CollectiveAlgorithm::Tree ? 2 * bytes / 0.92 : moved;
+  return {crossed / (link * ramp.efficiency), ramp.half_size.value, ramp.exponent};
 }
 
 bool is_tree(CollectiveAlgorithm algorithm) {
@@ -184,8 +195,11 @@ double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
   if (topology.nodes > 1) {
     return latency + multi_node_seconds(kind, algorithm, bytes, topology);
   }
-  // On one node the measured ramp holds the latency of its steps.
-  return std::max(latency, intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes));
+  const double streamed =
+      intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes);
+  if (algorithm == CollectiveAlgorithm::Nvls) return kMulticastLatency + streamed;
+  // Rings and trees on one node: the measured ramp holds the latency of their steps.
+  return std::max(latency, streamed);
 }
 
 bool allowed(const NcclSettings& settings, CollectiveAlgorithm algorithm,
