@@ -34,6 +34,12 @@ constexpr double kPcieEfficiencySmall = 0.67, kPcieEfficiencyLarge = 0.41;
 // of one (vTrain's V100 table).
 constexpr double kMeshRings[] = {0, 0, 1, 2, 3.85, 1.65, 2.03, 3.87, 6};
 constexpr double kMeshRingBandwidth = 22.6e9;
+constexpr double kMeshHalfMiB[] = {0, 0, 0.4, 0.4, 2.5, 0.4, 0.4, 2.5, 4.4};
+// A ring over nodes loses this much per step of its chunks beside the tuner's latency (20 racks of
+// GB200, 4 nodes of H100).
+constexpr double kRingStep = 7e-6;
+// LL128 keeps smaller chunks in flight than Simple: its share of a tree's half size (2x p5).
+constexpr double kLl128HalfShare = 0.3;
 // Gathers by multicast: the tuner's 0.85 · 15/16 · 7/8 of the 370 GB/s that it takes for Hopper, over
 // the link. Ring gathers were measured faster.
 constexpr double kMulticastGatherEfficiency = 0.57;
@@ -41,6 +47,11 @@ constexpr double kMulticastGatherEfficiency = 0.57;
 constexpr double kMulticastLatency = 12e-6;
 // Least time of a point-to-point call on the device.
 constexpr double kSendLatency = 8e-6;
+
+bool is_cube_mesh(const GroupTopology& topology, int ranks_in_node) {
+  return topology.nvlink_topology == NvlinkTopology::HybridCubeMesh && ranks_in_node <= 8 &&
+         topology.gpus_per_node == 8;
+}
 
 bool has_nvlink(const GroupTopology& topology) {
   return topology.nvlink_per_direction.value > 0 &&
@@ -54,8 +65,7 @@ double intra_link_bandwidth(const GroupTopology& topology, int ranks_in_node) {
     const double efficiency = ranks_in_node <= 4 ? kPcieEfficiencySmall : kPcieEfficiencyLarge;
     return topology.pcie_per_direction.value * efficiency;
   }
-  if (topology.nvlink_topology == NvlinkTopology::HybridCubeMesh && ranks_in_node <= 8 &&
-      topology.gpus_per_node == 8) {
+  if (is_cube_mesh(topology, ranks_in_node)) {
     // As a share of the whole GPU's links; the ramp's efficiency is divided out.
     return kMeshRings[ranks_in_node] * kMeshRingBandwidth /
            generation_ramps(NcclGeneration::Volta).ring.efficiency;
@@ -127,7 +137,10 @@ LinkTerm intra_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double b
                                   : measured_or(topology.ring, ramps.ring);
   // A tree moves every byte up and down again, at the tuner's 0.92 of a ring's rate.
   const double crossed = algorithm == CollectiveAlgorithm::Tree ? 2 * bytes / 0.92 : moved;
-  return {crossed / (link * ramp.efficiency), ramp.half_size.value, ramp.exponent};
+  const double pair = ranks == 2 && !is_cube_mesh(topology, ranks) ? ramps.pair_factor : 1;
+  const double half = is_cube_mesh(topology, ranks) ? kMeshHalfMiB[ranks] * kMiB
+                                                    : ramp.half_size.value;
+  return {crossed / (link * ramp.efficiency * pair), half, ramp.exponent};
 }
 
 bool is_tree(CollectiveAlgorithm algorithm) {
@@ -146,9 +159,24 @@ double inter_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, double 
   return moved / injection;
 }
 
+// What a pipeline over nodes carries at most.
+double network_bandwidth(const GroupTopology& topology) {
+  return std::min(node_injection_bandwidth(topology) * topology.nic_efficiency,
+                  intra_link_bandwidth(topology, std::max(topology.ranks_per_node(), 2)));
+}
+
+// Bytes that the hops of a tree over nodes hold in flight.
+double tree_half(CollectiveAlgorithm algorithm, const GroupTopology& topology) {
+  const double hop = kTreeHop + kTreeHopOfLatency * topology.nic_latency.value;
+  const double hops = algorithm == CollectiveAlgorithm::CollNetDirect
+                          ? 1
+                          : 2 * std::log2(static_cast<double>(topology.nodes));
+  return hops * hop * network_bandwidth(topology);
+}
+
 // Simple protocol over several nodes, without the latency.
 double multi_node_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
-                          const GroupTopology& topology) {
+                          const GroupTopology& topology, const NcclCost& cost) {
   const int local = topology.ranks_per_node();
   LinkTerm intra;
   if (local > 1) {
@@ -158,27 +186,25 @@ double multi_node_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, do
       intra.seconds *= busbw_factor(kind, topology.ranks) / busbw_factor(kind, local);
     } else if (algorithm == CollectiveAlgorithm::NvlsTree && topology.nodes > 2) {
       intra.seconds *= 2;  // Inner nodes of the tree pass every byte twice.
+    } else if (algorithm == CollectiveAlgorithm::Tree) {
+      // The tuner's cap of a tree channel: 20 racks of GB200 reach it.
+      intra.seconds = std::max(intra.seconds, bytes / cost.algorithm_bandwidth.value);
     }
   }
   const double inter = inter_seconds(kind, algorithm, bytes, topology);
-  if (!is_tree(algorithm)) return std::max(intra.at(bytes), inter);
-  const double bandwidth =
-      std::min(node_injection_bandwidth(topology) * topology.nic_efficiency,
-               intra_link_bandwidth(topology, std::max(local, 2)));
-  const double hop = kTreeHop + kTreeHopOfLatency * topology.nic_latency.value;
-  const double hops = algorithm == CollectiveAlgorithm::CollNetDirect
-                          ? 1
-                          : 2 * std::log2(static_cast<double>(topology.nodes));
-  const double half = intra.half + hops * hop * bandwidth;
+  if (!is_tree(algorithm)) {
+    const double half = kRingStep * topology.ranks * network_bandwidth(topology);
+    return std::max(intra.at(bytes), inter) * ramp_factor(bytes, half, kNetworkExponent);
+  }
+  const double half = intra.half + tree_half(algorithm, topology);
   return std::max(intra.seconds, inter) * ramp_factor(bytes, half, kNetworkExponent);
 }
 
+// `latency` and `cost` are the tuner's, the former scaled to what was measured.
 double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
                          CollectiveProtocol protocol, double bytes, const GroupTopology& topology,
-                         const NcclCommunicator& communicator) {
-  const GenerationRamps& ramps = generation_ramps(communicator.generation);
-  const NcclCost cost = nccl_cost(kind, algorithm, protocol, communicator);
-  const double latency = cost.latency.value * ramps.latency_factor;
+                         const NcclCost& cost, double latency) {
+  const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
   if (protocol != CollectiveProtocol::Simple) {
     const bool ll128 = protocol == CollectiveProtocol::Ll128;
     const double factor = ll128 ? ramps.ll128_factor : ramps.ll_factor;
@@ -188,12 +214,17 @@ double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
       streamed = std::max(
           streamed, intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes));
     }
-    const double bound =
-        topology.nodes > 1 ? inter_seconds(kind, algorithm, bytes, topology) : 0;
-    return latency + std::max(streamed, bound);
+    if (topology.nodes > 1) {
+      streamed = std::max(streamed, inter_seconds(kind, algorithm, bytes, topology));
+      const double half = is_tree(algorithm)
+                              ? kLl128HalfShare * tree_half(algorithm, topology)
+                              : kRingStep * topology.ranks * network_bandwidth(topology);
+      if (ll128) streamed *= ramp_factor(bytes, half, kNetworkExponent);
+    }
+    return latency + streamed;
   }
   if (topology.nodes > 1) {
-    return latency + multi_node_seconds(kind, algorithm, bytes, topology);
+    return latency + multi_node_seconds(kind, algorithm, bytes, topology, cost);
   }
   const double streamed =
       intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes);
@@ -211,6 +242,8 @@ bool allowed(const NcclSettings& settings, CollectiveAlgorithm algorithm,
 CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& topology,
                        const NcclSettings& settings) {
   const NcclCommunicator communicator = communicator_of(topology, settings);
+  const double latency_factor =
+      topology.nodes == 1 ? generation_ramps(communicator.generation).latency_factor : 1;
   CollectiveTime best{.time = {1e30}};
   // A forced choice that NCCL does not offer falls back to its own, as NCCL warns and does.
   for (const bool forced : {true, false}) {
@@ -219,9 +252,15 @@ CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& to
         const auto algorithm = static_cast<CollectiveAlgorithm>(a);
         const auto protocol = static_cast<CollectiveProtocol>(p);
         if (forced && !allowed(settings, algorithm, protocol)) continue;
-        if (!nccl_cost(kind, algorithm, protocol, communicator).available) continue;
-        const Seconds time{candidate_seconds(kind, algorithm, protocol, bytes.value, topology,
-                                             communicator)};
+        const NcclCost cost = nccl_cost(kind, algorithm, protocol, communicator);
+        const double latency = cost.latency.value * latency_factor;
+        if (!cost.available || latency >= best.time.value) continue;
+        if (protocol == CollectiveProtocol::Ll128 && topology.nodes > 1 &&
+            !topology.ll128_over_network) {
+          continue;
+        }
+        const Seconds time{
+            candidate_seconds(kind, algorithm, protocol, bytes.value, topology, cost, latency)};
         if (time < best.time) best = {time, algorithm, protocol, {}};
       }
     }
@@ -314,7 +353,8 @@ GroupTopology group_topology(const GroupPlacement& placement, const Node& node, 
   topology.nic_efficiency = profile.nic_efficiency > 0 ? profile.nic_efficiency : 0.97;
   if (node.nic_type.starts_with("EFA")) {
     topology.nic_efficiency = std::min(topology.nic_efficiency, kEfaEfficiency);
-    if (node.nic_type != "EFA v1") topology.nic_latency = kEfaLatencyShare * topology.nic_latency;
+    topology.ll128_over_network = node.nic_type != "EFA v1";
+    if (topology.ll128_over_network) topology.nic_latency = kEfaLatencyShare * topology.nic_latency;
   }
   topology.ring = profile.nvlink_ring;
   topology.multicast = profile.nvlink_nvls;

@@ -35,6 +35,7 @@ struct GroupTopology {
   double oversubscription = 1;  // Above the leaf switches.
   bool sharp = false;           // In-network reduction.
   bool nvls = false;            // NVSwitch multicast, Hopper and later.
+  bool ll128_over_network = true;  // Not where the NIC may tear 128-byte lines (EFA v1).
   int channels = 16;
   double nic_efficiency = 0.97;
   // Measured ramps of the GPU's profile; an efficiency of 0 takes the generation's.

@@ -13,6 +13,7 @@ struct GenerationRamps {
   BandwidthRamp ring, multicast, gather, all_to_all, send, exchange;
   double latency_factor;           // Measured small-message latency over the tuner's tables.
   double ll_factor, ll128_factor;  // Measured bandwidth of these protocols over the tuner's.
+  double pair_factor;              // Ring limit of two GPUs over that of more.
 };
 
 const GenerationRamps& generation_ramps(NcclGeneration generation);
