@@ -5,6 +5,7 @@
 #define MEGATWIN_SIM_SIM_BACKEND_H_
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "model/program/program.h"
@@ -41,8 +42,10 @@ class SimBackend : public policies::Backend {
   bool has_event() const { return !queue_.empty(); }
   Arrival next_event();
 
-  const StepTimes& times() const { return times_; }
   const std::vector<policies::Order>& executed_orders() const { return executed_; }
+  // The results, once no event is left.
+  StepTimes take_times() && { return std::move(times_); }
+  std::vector<policies::Order> take_executed_orders() && { return std::move(executed_); }
 
  private:
   // A data-parallel reduction that waits for all classes of its stage.
