@@ -51,6 +51,9 @@ struct Transformer {
   std::int64_t num_key_value_heads = 0;
   std::int64_t head_dim = 0;  // Not always hidden / heads.
   std::int64_t vocab_size = 0;
+  // Width of the embeddings when matrices project them to and from hidden_size (OPT-350M); 0: the
+  // same.
+  std::int64_t embedding_size = 0;
   std::int64_t max_position_embeddings = 0;  // Size of the table when positions are learned.
   std::int64_t sequence_length = 0;          // Tokens of one training sequence.
 

@@ -60,6 +60,18 @@ void read_architecture(MapReader& reader, model::Gpu& gpu) {
   gpu.architecture_name = reader.find("architecture")->text;
 }
 
+// Lists the names, and suggests one even where the word is near to an alias only.
+void report_unknown_gpu(MapReader& reader, std::string_view key, const std::string& word,
+                        const model::HardwareCatalogue& catalogue) {
+  const std::vector<std::string> names = names_of(catalogue.gpus);
+  std::string allowed = allowed_names(word, names);
+  if (allowed.find("did you mean") == std::string::npos && word.size() < 100) {
+    const std::string alias = model::nearest_word(word, names_of(catalogue.gpu_aliases));
+    if (!alias.empty()) allowed += "; did you mean '" + catalogue.gpu_aliases.at(alias) + "'?";
+  }
+  reader.error_at(*reader.find(key), key, "unknown GPU " + quoted(word), allowed);
+}
+
 }  // namespace
 
 model::Gpu read_gpu(MapReader& reader, const std::string& name,
@@ -110,6 +122,16 @@ void read_node_fields(MapReader& reader, model::Node& node) {
   set(node.price_per_hour, reader.read("price_per_hour", parse_money, Zero::Allowed));
 }
 
+void fit_nvlink_matrix(model::Node& node, const model::HardwareCatalogue& catalogue) {
+  if (node.nvlink_topology != model::NvlinkTopology::HybridCubeMesh) {
+    node.nvlink_matrix.clear();
+    return;
+  }
+  const auto mesh = catalogue.nodes.find("dgx-1v-16g");
+  if (!node.nvlink_matrix.empty() || mesh == catalogue.nodes.end()) return;
+  if (node.num_gpus <= mesh->second.num_gpus) node.nvlink_matrix = mesh->second.nvlink_matrix;
+}
+
 model::Node read_node(MapReader& reader, const std::string& name,
                       const model::HardwareCatalogue& catalogue,
                       const std::map<std::string, model::Node>& facts) {
@@ -121,6 +143,7 @@ model::Node read_node(MapReader& reader, const std::string& name,
   node.name = name;
   if (const auto gpu = resolve_gpu(reader, "gpu", catalogue)) node.gpu_name = *gpu;
   read_node_fields(reader, node);
+  fit_nvlink_matrix(node, catalogue);
   if (base == nullptr) {
     reader.require("gpu", "the name of a GPU");
     reader.require("gpus", "GPUs in one machine");
@@ -158,7 +181,7 @@ std::optional<std::string> resolve_gpu(MapReader& reader, std::string_view key,
   if (catalogue.gpus.count(*name) > 0) return name;
   const auto alias = catalogue.gpu_aliases.find(*name);
   if (alias != catalogue.gpu_aliases.end()) return alias->second;
-  reader.unknown_word(*reader.find(key), key, names_of(catalogue.gpus), "GPU");
+  report_unknown_gpu(reader, key, *name, catalogue);
   return std::nullopt;
 }
 

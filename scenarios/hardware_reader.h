@@ -27,6 +27,9 @@ model::Node read_node(MapReader& reader, const std::string& name,
                       const model::HardwareCatalogue& catalogue,
                       const std::map<std::string, model::Node>& facts);
 
+// Gives a hybrid cube mesh of up to eight GPUs the links of DGX-1V's, and every other machine none.
+void fit_nvlink_matrix(model::Node& node, const model::HardwareCatalogue& catalogue);
+
 // Adds `hardware: {gpus: {…}, nodes: {…}}` of a scenario to the catalogue; a known name is replaced.
 void add_user_hardware(MapReader& hardware, model::HardwareCatalogue& catalogue);
 

@@ -285,15 +285,6 @@ model::Diagnostics build(const std::vector<SourceText>& sources, TreeNode& root)
   return std::move(diagnostics);
 }
 
-void remove_lines(TreeNode& node) {
-  node.position = {};
-  for (TreeNode& item : node.items) remove_lines(item);
-  for (TreeEntry& entry : node.entries) {
-    entry.position = {};
-    remove_lines(entry.value);
-  }
-}
-
 }  // namespace
 
 model::Result<Document> parse_yaml(const std::string& file, std::string_view text) {
@@ -310,10 +301,12 @@ model::Result<TreeNode> parse_yaml_value(const std::string& file, std::string_vi
   model::Result<Document> document = parse_yaml(file, text);
   if (!document) {
     model::Diagnostics problems = std::move(document).error();
-    for (model::Diagnostic& problem : problems) problem.line = problem.column = 0;
+    for (model::Diagnostic& problem : problems) {
+      problem.line = problem.column = problem.length = 0;
+      problem.source_line.clear();
+    }
     return model::fail(std::move(problems));
   }
-  remove_lines(document->root);
   return std::move(document->root);
 }
 
@@ -331,8 +324,7 @@ std::string yaml_section(std::string_view text, std::string_view key) {
       inside = line.size() > key.size() && line.starts_with(key) && line[key.size()] == ':';
       found = found || inside;
     }
-    if (inside) result += line;
-    result += '\n';
+    if (inside) result.append(line) += '\n';
   }
   return found ? result : std::string();
 }

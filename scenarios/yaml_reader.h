@@ -18,13 +18,13 @@ constexpr int kNestingMax = 64;
 // document, aliases that unfold to more than a machine should hold.
 model::Result<Document> parse_yaml(const std::string& file, std::string_view text);
 
-// The value of one `--set` or `--sweep`, such as `4`, `[1, 2]` or `{name: gpt2}`. Positions name
-// source 0, which is to be called "--set", and no line.
+// The value of one `--set` or `--sweep`, such as `4`, `[1, 2]` or `{name: gpt2}`. Messages name
+// `file` ("--set") and no line; the caller gives the nodes their positions.
 model::Result<TreeNode> parse_yaml_value(const std::string& file, std::string_view text);
 
-// `text` with everything blanked but the block of one unindented key, so that a large embedded file
-// costs only the part that is asked for, and lines keep their numbers. Empty when there is no such
-// key.
+// The block of one unindented key and nothing else of `text`, so that a large embedded file costs
+// only the part that is asked for; its lines are counted from the block's own first one. Empty when
+// there is no such key.
 std::string yaml_section(std::string_view text, std::string_view key);
 
 }  // namespace megatwin::scenarios

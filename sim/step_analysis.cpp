@@ -70,8 +70,8 @@ class UnitAnalysis {
     if (model::sent_message(shape_, {stage_}, task).exists()) walk_send(id, task, end);
   }
 
-  // [lane free, producer done] is bubble, [producer done, message there] is transfer, and what is
-  // left until the start was spent on parameters.
+  // [lane free, producer done] is bubble, [producer done, message there] is transfer, from there to
+  // the parameters is data-parallel. What is left until the start, a policy chose to wait.
   void account_gap(const Task& task, Nanoseconds start) {
     Nanoseconds produced = lane_free_;
     Nanoseconds arrived = lane_free_;
@@ -82,10 +82,11 @@ class UnitAnalysis {
     const Nanoseconds gathered = task.kind == TaskKind::Forward
                                      ? gather_ends_[static_cast<std::size_t>(task.chunk.value)]
                                      : 0;
-    MEGATWIN_ASSERT(start == std::max(arrived, gathered), to_text(task), " at ", start);
-    result_.bubble += {produced - lane_free_};
+    const Nanoseconds waited = std::max(arrived, gathered);
+    MEGATWIN_ASSERT(start >= waited, to_text(task), " at ", start, " before ", waited);
+    result_.bubble += {produced - lane_free_ + start - waited};
     result_.exposed_p2p += {arrived - produced};
-    result_.exposed_data_parallel += {start - arrived};
+    result_.exposed_data_parallel += {waited - arrived};
   }
 
   void walk_send(TaskId id, const Task& task, Nanoseconds end) {

@@ -78,6 +78,7 @@ Program build_program(const ProgramSpec& spec, StageId stage) {
                   .overlap_param_gather = spec.overlap_param_gather};
   const PipelineShape& shape = program.shape;
   const auto num_tasks = static_cast<std::size_t>(shape.num_tasks());
+  program.tasks.resize(num_tasks);
   program.num_waits.resize(num_tasks);
   program.sends.resize(num_tasks);
   program.receives.resize(num_tasks);
@@ -86,6 +87,7 @@ Program build_program(const ProgramSpec& spec, StageId stage) {
   for (std::size_t index = 0; index < num_tasks; ++index) {
     const TaskId id{static_cast<std::int32_t>(index)};
     const Task task = shape.task(id);
+    program.tasks[index] = task;
     const std::vector<TaskId> before = local_predecessors(shape, stage, task);
     for (const TaskId predecessor : before) {
       successors[static_cast<std::size_t>(predecessor.value)].push_back(id);

@@ -1,0 +1,291 @@
+#include "scenarios/plan_reader.h"
+
+#include <optional>
+
+namespace megatwin::scenarios {
+namespace {
+
+using model::Framework;
+using model::Plan;
+using model::Precision;
+using model::RecomputeKind;
+using model::ScheduleKind;
+
+// A parallel size beyond this is a slip of the hand; products of five of them stay below 2^63.
+constexpr IntegerRange kParallelSize{.min = 1, .max = 1'000'000};
+constexpr IntegerRange kChunks{.min = 1, .max = 1'000};
+constexpr IntegerRange kBatch{.min = 1, .max = 1'000'000'000};
+
+void read_size(MapReader& reader, std::string_view key, int& field,
+               IntegerRange range = kParallelSize) {
+  if (const auto value = reader.integer(key, range)) field = static_cast<int>(*value);
+}
+
+// A switch of the plan: as given, else as the software stack has it.
+void read_switch(MapReader& reader, std::string_view key, bool& field, bool of_stack) {
+  field = reader.boolean(key).value_or(of_stack);
+}
+
+// Whether `key` is absent or says `auto`.
+bool is_auto(MapReader& reader, std::string_view key) {
+  const TreeNode* node = reader.find(key);
+  return node == nullptr || (node->kind == TreeKind::Scalar && node->text == "auto");
+}
+
+// A run of 2^31 GPUs would overflow the plan's own arithmetic long before any check of it.
+void check_product(MapReader& reader, Plan& plan) {
+  constexpr std::int64_t kGpusMax = 10'000'000;
+  std::int64_t product = 1;
+  bool too_large = false;
+  for (const int size : {plan.tensor, plan.pipeline, plan.context, plan.data}) {
+    product *= size > 0 ? size : 1;
+    too_large = too_large || product > kGpusMax;
+    if (too_large) break;
+  }
+  product = std::int64_t{plan.effective_expert_tensor()} * plan.expert * plan.pipeline;
+  if (!too_large && product <= kGpusMax &&
+      std::int64_t{plan.pipeline} * plan.model_chunks <= kGpusMax) {
+    return;
+  }
+  reader.error_at(reader.node(), "", "the plan has more than 10000000 ranks",
+                  "tensor × pipeline × context × data of at most 10000000");
+  plan = Plan{};
+}
+
+void read_data(MapReader& reader, const model::Cluster& cluster, Plan& plan, Remarks& remarks) {
+  if (!is_auto(reader, "data")) {
+    read_size(reader, "data", plan.data);
+    return;
+  }
+  const std::int64_t gpus = cluster.num_gpus();
+  const std::int64_t replica = std::int64_t{plan.tensor} * plan.pipeline * plan.context;
+  plan.data = gpus % replica == 0 ? static_cast<int>(gpus / replica) : 0;
+  if (reader.has("data")) return;
+  if (plan.data == 0) return;
+  remarks.assumptions.push_back("The data-parallel size was not given: " + std::to_string(gpus) +
+                                " GPUs / (tensor × pipeline × context) = " +
+                                std::to_string(plan.data) + ".");
+}
+
+void read_batch(MapReader& reader, Plan& plan, Remarks& remarks) {
+  if (is_auto(reader, "micro_batch")) {
+    plan.micro_batch = 1;
+    remarks.assumptions.push_back("The micro-batch size was not given: 1 is taken.");
+  } else if (const auto size = reader.integer("micro_batch", kBatch)) {
+    plan.micro_batch = *size;
+  }
+  reader.require("global_batch", "sequences of one optimizer step");
+  if (const auto size = reader.integer("global_batch", kBatch)) plan.global_batch = *size;
+}
+
+bool trains_in_fp16(Framework framework) {
+  switch (framework) {
+    case Framework::Megatron2020:
+    case Framework::Megatron2021:
+    case Framework::Megatron2022:
+    case Framework::MegatronDeepspeed:
+    case Framework::DeepspeedZero3:
+      return true;
+    case Framework::Megatwin:
+    case Framework::MegatronCore:
+    case Framework::Fsdp1:
+    case Framework::Fsdp2:
+    case Framework::Maxtext:
+    case Framework::Paxml:
+    case Framework::PytorchCompile:
+      return false;
+  }
+  return false;
+}
+
+void read_precision(MapReader& reader, const PlanSurroundings& around, Plan& plan,
+                    Remarks& remarks) {
+  const auto precision =
+      reader.choice<Precision>("precision", {{"fp32", Precision::Fp32},
+                                             {"fp16", Precision::Fp16},
+                                             {"bf16", Precision::Bf16},
+                                             {"bf16-pure", Precision::Bf16Pure},
+                                             {"amp-bf16", Precision::AmpBf16},
+                                             {"fp8", Precision::Fp8PerTensor},
+                                             {"fp8-block", Precision::Fp8Block},
+                                             {"mxfp8", Precision::Mxfp8},
+                                             {"nvfp4", Precision::Nvfp4}});
+  if (precision) plan.precision = *precision;
+  if (reader.has("precision")) return;
+  const bool gpu_has_bf16 = around.cluster.groups.empty() ||
+                            around.cluster.groups.front().gpu.peak.bf16.value > 0;
+  plan.precision = trains_in_fp16(around.software.framework) || !gpu_has_bf16 ? Precision::Fp16
+                                                                              : Precision::Bf16;
+  remarks.assumptions.push_back("The precision was not given: " +
+                                std::string(model::name_of(plan.precision)) + " is taken.");
+}
+
+std::optional<RecomputeKind> recompute_kind(MapReader& reader, std::string_view key) {
+  return reader.choice<RecomputeKind>(key, {{"none", RecomputeKind::None},
+                                            {"selective", RecomputeKind::Selective},
+                                            {"full", RecomputeKind::Full},
+                                            {"per-op", RecomputeKind::PerOp}});
+}
+
+void read_recompute(MapReader& reader, const model::SoftwareStack& software, Plan& plan,
+                    Remarks& remarks) {
+  const TreeNode* node = reader.find("recompute");
+  if (node == nullptr) {
+    plan.recompute = software.full_recompute_default          ? RecomputeKind::Full
+                     : software.framework == Framework::Fsdp2 ? RecomputeKind::PerOp
+                                                              : RecomputeKind::None;
+    remarks.assumptions.push_back("Recomputation was not given: " +
+                                  std::string(name_of(plan.recompute)) +
+                                  " is taken, the default of " + software.name + ".");
+  } else if (node->kind == TreeKind::Map) {
+    MapReader nested(reader.context(), *node, reader.path_of("recompute"));
+    nested.require("kind", "none, selective, full or per-op");
+    if (const auto kind = recompute_kind(nested, "kind")) plan.recompute = *kind;
+    read_size(nested, "layers", plan.recompute_layers, {.min = 0, .max = 10'000});
+    nested.finish();
+  } else if (const auto kind = recompute_kind(reader, "recompute")) {
+    plan.recompute = *kind;
+  }
+}
+
+void read_sharding(MapReader& reader, const PlanSurroundings& around, Plan& plan,
+                   Remarks& remarks) {
+  const model::SoftwareStack& software = around.software;
+  plan.sequence_parallel = plan.tensor > 1 && software.default_sequence_parallel;
+  if (const auto given = reader.boolean("sequence_parallel")) {
+    plan.sequence_parallel = *given;
+  } else if (plan.tensor > 1) {
+    remarks.assumptions.push_back(std::string("Sequence parallelism was not given: ") +
+                                  (plan.sequence_parallel ? "on" : "off") +
+                                  ", the default of " + software.name + " with tensor parallelism.");
+  }
+  plan.zero_stage = software.default_zero_stage;
+  if (const auto given = reader.integer("zero", {.min = 0, .max = 3})) {
+    plan.zero_stage = static_cast<int>(*given);
+  } else {
+    remarks.assumptions.push_back("The ZeRO stage was not given: " +
+                                  std::to_string(plan.zero_stage) + ", the default of " +
+                                  software.name + ".");
+  }
+}
+
+void read_layers(MapReader& reader, Plan& plan) {
+  if (const auto layers = reader.integers("layers_per_stage", {.min = 0, .max = 10'000})) {
+    plan.layers_per_virtual_stage.assign(layers->begin(), layers->end());
+  }
+  plan.embedding_as_layer = reader.boolean("embedding_as_layer").value_or(false);
+  plan.head_as_layer = reader.boolean("head_as_layer").value_or(false);
+}
+
+void read_overlaps(MapReader& reader, const model::SoftwareStack& software, Plan& plan) {
+  read_switch(reader, "overlap_grad_reduce", plan.overlap_grad_reduce,
+              software.overlap_grad_reduce);
+  read_switch(reader, "overlap_param_gather", plan.overlap_param_gather,
+              software.overlap_param_gather);
+  read_switch(reader, "overlap_tensor_parallel", plan.overlap_tensor_parallel,
+              software.overlap_tensor_parallel);
+  read_switch(reader, "overlap_p2p", plan.overlap_p2p, software.overlap_p2p);
+  plan.fp32_parameters = reader.boolean("fp32_parameters").value_or(false);
+}
+
+// Megatron cuts experts over the tensor-parallel group unless told otherwise (0 in Plan); the
+// others keep each expert whole.
+bool cuts_experts_by_tensor(Framework framework) {
+  return framework == Framework::Megatwin || framework == Framework::MegatronCore ||
+         framework == Framework::MegatronDeepspeed;
+}
+
+void read_experts(MapReader& reader, const model::SoftwareStack& software, Plan& plan) {
+  read_size(reader, "expert", plan.expert);
+  plan.expert_tensor = cuts_experts_by_tensor(software.framework) ? 0 : 1;
+  read_size(reader, "expert_tensor", plan.expert_tensor, {.min = 0, .max = kParallelSize.max});
+  if (const auto dispatcher = reader.choice<model::ExpertDispatcher>(
+          "dispatcher", {{"all-to-all", model::ExpertDispatcher::AllToAll},
+                         {"all-gather", model::ExpertDispatcher::AllGather},
+                         {"deep-ep", model::ExpertDispatcher::DeepEp}})) {
+    plan.dispatcher = *dispatcher;
+  }
+  if (const auto imbalance =
+          reader.number("expert_capacity_imbalance", {.min = 1, .max = 1000})) {
+    plan.expert_capacity_imbalance = *imbalance;
+  }
+}
+
+std::string path_from(const TreeNode& node, const std::string& folder) {
+  const bool from_command_line = node.position.line == 0;
+  if (node.text.starts_with('/') || folder.empty() || from_command_line) return node.text;
+  return folder + "/" + node.text;
+}
+
+void read_policy(MapReader& reader, const std::string& folder, Plan& plan, Remarks& remarks) {
+  const auto schedule = reader.choice<ScheduleKind>(
+      "schedule", {{"gpipe", ScheduleKind::GPipe},
+                   {"1f1b", ScheduleKind::OneForwardOneBackward},
+                   {"interleaved", ScheduleKind::Interleaved},
+                   {"zb-h1", ScheduleKind::ZeroBubbleH1},
+                   {"zb-v", ScheduleKind::ZeroBubbleV},
+                   {"order-file", ScheduleKind::OrderFile}});
+  if (schedule) {
+    plan.schedule = *schedule;
+  } else if (!reader.has("schedule")) {
+    const bool chunked = plan.model_chunks > 1;
+    plan.schedule =
+        chunked ? ScheduleKind::Interleaved : ScheduleKind::OneForwardOneBackward;
+    if (plan.pipeline > 1) {
+      remarks.assumptions.push_back(std::string("The schedule was not given: ") +
+                                    (chunked ? "interleaved" : "1f1b") + " is taken.");
+    }
+  }
+  read_size(reader, "issue_depth", plan.issue_depth, {.min = 1, .max = 1'000});
+  if (const auto file = reader.text("order_file")) {
+    plan.order_file = path_from(*reader.find("order_file"), folder);
+    if (!reader.has("schedule")) plan.schedule = ScheduleKind::OrderFile;
+  }
+  if (schedule == ScheduleKind::OrderFile) {
+    reader.require("order_file", "the path of the file that holds each rank's order");
+  }
+  reader.finish();
+}
+
+}  // namespace
+
+Plan read_plan(MapReader& scenario, const PlanSurroundings& around, const std::string& folder,
+               Remarks& remarks) {
+  static const TreeNode kNothing;
+  Plan plan;
+  scenario.require("plan", "a map with at least global_batch");
+  const TreeNode* plan_node = scenario.find("plan");
+  if (plan_node != nullptr) {
+    MapReader reader(scenario.context(), *plan_node, scenario.path_of("plan"));
+    read_size(reader, "tensor", plan.tensor);
+    read_size(reader, "pipeline", plan.pipeline);
+    read_size(reader, "model_chunks", plan.model_chunks, kChunks);
+    read_size(reader, "context", plan.context);
+    read_experts(reader, around.software, plan);
+    read_data(reader, around.cluster, plan, remarks);
+    read_batch(reader, plan, remarks);
+    read_sharding(reader, around, plan, remarks);
+    read_recompute(reader, around.software, plan, remarks);
+    read_precision(reader, around, plan, remarks);
+    read_layers(reader, plan);
+    read_overlaps(reader, around.software, plan);
+    if (const auto order = reader.text("rank_order")) plan.rank_order = *order;
+    check_product(reader, plan);
+    reader.finish();
+  }
+  const TreeNode* policy_node = scenario.find("policy");
+  MapReader policy(scenario.context(), policy_node == nullptr ? kNothing : *policy_node,
+                   scenario.path_of("policy"));
+  read_policy(policy, folder, plan, remarks);
+  return plan;
+}
+
+std::vector<std::string> plan_keys() {
+  return {"tensor",    "pipeline",          "model_chunks", "context",
+          "expert",    "expert_tensor",     "data",         "micro_batch",
+          "global_batch", "sequence_parallel", "zero",      "recompute",
+          "precision", "dispatcher",        "overlap_grad_reduce", "overlap_param_gather",
+          "overlap_tensor_parallel", "overlap_p2p", "schedule", "issue_depth"};
+}
+
+}  // namespace megatwin::scenarios

@@ -1,0 +1,220 @@
+#include "scenarios/scenario.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/assert.h"
+#include "scenarios/cluster_reader.h"
+#include "scenarios/gpu_profile_reader.h"
+#include "scenarios/hardware_catalogue.h"
+#include "scenarios/hardware_reader.h"
+#include "scenarios/model_reader.h"
+#include "scenarios/overrides.h"
+#include "scenarios/plan_reader.h"
+#include "scenarios/software_reader.h"
+#include "scenarios/yaml_reader.h"
+
+namespace megatwin::scenarios {
+namespace {
+
+constexpr std::size_t kSweepPointsMax = 10'000;
+
+std::string folder_of(const std::string& file) {
+  const std::size_t slash = file.find_last_of('/');
+  return slash == std::string::npos ? std::string() : file.substr(0, std::max<std::size_t>(slash, 1));
+}
+
+model::NetworkKind read_network(MapReader& scenario) {
+  using model::NetworkKind;
+  return scenario
+      .choice<NetworkKind>("network", {{"analytic", NetworkKind::Analytic},
+                                       {"simgrid", NetworkKind::Simgrid},
+                                       {"maxmin", NetworkKind::MaxMin}})
+      .value_or(NetworkKind::Analytic);
+}
+
+std::vector<std::string> scalars_of(MapReader& reader, const TreeNode& node, std::string_view key) {
+  std::vector<std::string> values;
+  if (node.kind == TreeKind::Scalar) values.push_back(node.text);
+  for (const TreeNode& item : node.items) {
+    if (reader.is_scalar(item, key)) values.push_back(item.text);
+  }
+  return values;
+}
+
+std::optional<SearchRequest> read_search(MapReader& scenario) {
+  const TreeNode* node = scenario.find("search");
+  if (node == nullptr) return std::nullopt;
+  MapReader reader(scenario.context(), *node, scenario.path_of("search"));
+  SearchRequest request;
+  const std::vector<std::string> keys = plan_keys();
+  if (const TreeNode* fixed = reader.find("fix")) {
+    request.fixed = scalars_of(reader, *fixed, "fix");
+    for (const std::string& key : request.fixed) {
+      if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+      reader.error_at(*fixed, "fix", quoted(key) + " is not a key of the plan",
+                      allowed_names(key, keys));
+    }
+  }
+  for (const std::string& key : keys) {
+    const TreeNode* values = reader.find(key);
+    if (values != nullptr) request.candidates[key] = scalars_of(reader, *values, key);
+  }
+  reader.finish();
+  return request;
+}
+
+// In the order of the scenario's lines; what concerns other files comes after.
+void sort_by_place(model::Diagnostics& diagnostics, const std::string& file) {
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [&](const model::Diagnostic& a, const model::Diagnostic& b) {
+                     const bool a_elsewhere = a.file != file;
+                     const bool b_elsewhere = b.file != file;
+                     if (a_elsewhere || b_elsewhere) return a_elsewhere < b_elsewhere;
+                     return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+                   });
+}
+
+// One point of the sweep, from its own copy of the tree.
+struct Point {
+  std::string name;
+  Document document;
+};
+
+class ScenarioReader {
+ public:
+  explicit ScenarioReader(const std::string& file) : folder_(folder_of(file)) {}
+
+  // Appends the point's job; its problems go to `diagnostics`.
+  void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
+    ReadContext context(point.document.sources);
+    MapReader reader(context, point.document.root, "");
+    scenario.jobs.push_back(read_job(reader, point.name));
+    scenario.search = read_search(reader);
+    reader.finish();
+    diagnostics.insert(diagnostics.end(), context.diagnostics().begin(),
+                       context.diagnostics().end());
+  }
+
+ private:
+  model::Job read_job(MapReader& reader, const std::string& default_name) {
+    model::Job job;
+    Remarks remarks;
+    job.name = reader.text("name").value_or(default_name);
+    model::HardwareCatalogue catalogue = catalogue_;
+    if (const TreeNode* hardware = reader.find("hardware")) {
+      MapReader nested(reader.context(), *hardware, "hardware");
+      add_user_hardware(nested, catalogue);
+    }
+    reader.require("model", "a map with name, hf, or the shape itself");
+    if (const TreeNode* model = reader.find("model")) {
+      MapReader nested(reader.context(), *model, "model");
+      job.transformer = read_model(nested, folder_, remarks);
+    }
+    reader.require("cluster", "a map with nodes");
+    if (const TreeNode* cluster = reader.find("cluster")) {
+      MapReader nested(reader.context(), *cluster, "cluster");
+      job.cluster = read_cluster(nested, catalogue, remarks);
+    }
+    job.software = read_software(reader, remarks);
+    job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
+    job.network = read_network(reader);
+    attach_profile(job, remarks);
+    job.assumptions = std::move(remarks.assumptions);
+    job.warnings = std::move(remarks.warnings);
+    return job;
+  }
+
+  // What kernels reach on the first kind of GPU; a sweep mostly asks for the same one.
+  void attach_profile(model::Job& job, Remarks& remarks) {
+    if (job.cluster.groups.empty()) return;
+    const model::Gpu& gpu = job.cluster.groups.front().gpu;
+    if (profile_.gpu_name != gpu.name) {
+      model::Result<model::GpuProfile> profile = gpu_profile(gpu);
+      MEGATWIN_ASSERT(profile.has_value(), gpu.name, ": ", to_text(profile.error()));
+      profile_ = *std::move(profile);
+      profile_.gpu_name = gpu.name;
+    }
+    job.profile = profile_;
+    const auto derived = profile_.sources.find("derived");
+    if (derived == profile_.sources.end()) return;
+    remarks.assumptions.push_back("No kernel of " + gpu.name + " was measured: " + derived->second +
+                                  ".");
+  }
+
+  std::string folder_;
+  model::HardwareCatalogue catalogue_ = load_hardware_catalogue();
+  model::GpuProfile profile_;
+};
+
+// Every combination of the sweeps, the last one varying fastest.
+model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std::string>& sweeps) {
+  std::vector<Point> points;
+  points.push_back(std::move(base));
+  for (const std::string& sweep : sweeps) {
+    MEGATWIN_TRY(const std::vector<Setting> settings, parse_sweep(sweep));
+    if (points.size() * settings.size() > kSweepPointsMax) {
+      return model::fail(model::Diagnostic{
+          .file = "--sweep",
+          .message = "the sweep has " + std::to_string(points.size() * settings.size()) + " points",
+          .allowed = "at most " + std::to_string(kSweepPointsMax)});
+    }
+    std::vector<Point> next;
+    for (const Point& point : points) {
+      for (const Setting& setting : settings) {
+        Point varied = point;
+        model::Diagnostics problems = apply_setting(varied.document, "--sweep", setting);
+        if (!problems.empty()) return model::fail(std::move(problems));
+        varied.name += " " + setting.path + "=" + setting.value;
+        next.push_back(std::move(varied));
+      }
+    }
+    points = std::move(next);
+  }
+  return points;
+}
+
+}  // namespace
+
+model::Result<Scenario> parse_scenario(const std::string& file, std::string_view text,
+                                       const ScenarioOptions& options) {
+  MEGATWIN_TRY(Document document, parse_yaml(file, text));
+  model::Diagnostics diagnostics;
+  for (const std::string& option : options.set) {
+    const model::Result<Setting> setting = parse_setting("--set", option);
+    const model::Diagnostics problems =
+        setting ? apply_setting(document, "--set", *setting) : setting.error();
+    diagnostics.insert(diagnostics.end(), problems.begin(), problems.end());
+  }
+  if (!diagnostics.empty()) return model::fail(std::move(diagnostics));
+  if (document.root.kind == TreeKind::Null) {
+    return model::fail(model::Diagnostic{
+        .file = file, .message = "is empty", .allowed = "a scenario: model, cluster and plan"});
+  }
+  MEGATWIN_TRY(const std::vector<Point> points,
+               sweep_points({file, std::move(document)}, options.sweep));
+  ScenarioReader reader(file);
+  Scenario scenario;
+  for (const Point& point : points) {
+    reader.read(point, scenario, diagnostics);
+    // The same mistake of the file would be said again for every point.
+    if (!model::has_error(diagnostics)) continue;
+    sort_by_place(diagnostics, file);
+    return model::fail(std::move(diagnostics));
+  }
+  return scenario;
+}
+
+model::Result<Scenario> load_scenario_file(const std::string& path,
+                                           const ScenarioOptions& options) {
+  MEGATWIN_TRY(const std::string text, read_file(path));
+  return parse_scenario(path, text, options);
+}
+
+model::Result<std::vector<model::Job>> load_scenario(const std::string& path,
+                                                     const ScenarioOptions& options) {
+  MEGATWIN_TRY(Scenario scenario, load_scenario_file(path, options));
+  return std::move(scenario.jobs);
+}
+
+}  // namespace megatwin::scenarios

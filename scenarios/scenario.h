@@ -1,0 +1,48 @@
+// A scenario file to jobs: the one entry for everything that a user writes about a training run.
+// Either every job is complete and stands for itself, or every problem of the input is listed.
+#ifndef MEGATWIN_SCENARIOS_SCENARIO_H_
+#define MEGATWIN_SCENARIOS_SCENARIO_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/job.h"
+#include "model/result.h"
+
+namespace megatwin::scenarios {
+
+// What the command line adds to a file.
+struct ScenarioOptions {
+  std::vector<std::string> set;    // "plan.tensor=4": replaces or adds a key.
+  std::vector<std::string> sweep;  // "plan.tensor=1,2,4": one job a value; several multiply.
+};
+
+// The `search:` section: which keys of the plan stay, and which values the others may take.
+struct SearchRequest {
+  std::vector<std::string> fixed;
+  std::map<std::string, std::vector<std::string>> candidates;  // Key → values as written.
+};
+
+struct Scenario {
+  std::vector<model::Job> jobs;         // One, or one a point of the sweep.
+  std::optional<SearchRequest> search;  // Of the file; the same for every point.
+};
+
+// Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once.
+model::Result<Scenario> load_scenario_file(const std::string& path,
+                                           const ScenarioOptions& options = {});
+
+// The same from text. `file` is for messages, and its folder is where relative paths start.
+model::Result<Scenario> parse_scenario(const std::string& file, std::string_view text,
+                                       const ScenarioOptions& options = {});
+
+// Only the jobs.
+model::Result<std::vector<model::Job>> load_scenario(const std::string& path,
+                                                     const ScenarioOptions& options = {});
+
+}  // namespace megatwin::scenarios
+
+#endif  // MEGATWIN_SCENARIOS_SCENARIO_H_
