@@ -10,7 +10,6 @@
 
 namespace {
 
-using namespace std::string_literals;
 using megatwin::cli::NamedAnswer;
 
 void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
@@ -22,7 +21,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: report_preview FOLDER\n";
     return 2;
   }
-  const std::string folder = argv[1] + "/"s;
+  const std::string folder = std::string(argv[1]) + "/";
   const auto report = megatwin::tests::report_fixture();
   const auto large = megatwin::tests::report_fixture({32, 2, 256});
   std::vector<NamedAnswer> sweep;
