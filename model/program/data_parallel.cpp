@@ -183,6 +183,9 @@ void DataParallelTraffic::price_optimizer(const LoweringInput& input, const Task
       as_double(stage.parameters.expert) / (sharded ? expert_replicas : 1));
   stage.optimizer_ops = lower_optimizer(input, shard);
   for (const MicroOp& op : stage.optimizer_ops) stage.optimizer += op.count * pricer.time_of(op);
+  if (effects_.memory_bound) {
+    stage.optimizer += as_double(shard.owned) * job_.profile.adam_per_parameter;
+  }
 }
 
 void DataParallelTraffic::fill_memory(const RankParameters& parameters,
