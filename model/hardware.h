@@ -68,6 +68,12 @@ struct Fabric {
   double oversubscription = 1;       // ≥ 1; bandwidth above the leaf is divided by it.
   Seconds switch_latency = 0.33_us;  // Per hop.
   bool sharp = false;                // In-network reduction available.
+  int nodes_per_leaf = 16;           // Machines whose traffic stays below one level of switches.
+  // Part of the cards' bandwidth that is left when groups cross the spine. 0: by generation, half
+  // for InfiniBand HDR with its static routes, all of it otherwise. Source:
+  // Korthikanti et al., arXiv:2205.05198, section 6.3: 8-way data parallelism over HDR costs 1.32 s
+  // a step for 530B on 2,240 GPUs, twice what the cards allow.
+  double spine_efficiency = 0;
 };
 
 // Machines of one kind in a cluster.

@@ -52,6 +52,7 @@ struct MicroOp {
   Bytes read, written;       // Device memory traffic; for GEMM and attention the operands.
   Flop flop;                 // Executed, not model FLOP.
   int kernels = 1;           // Launches, each with its host and device overhead.
+  int host_launches = 0;  // Calls of the host when they are not one a kernel; 0: `kernels`.
   bool weight_gradient = false;  // Belongs to BackwardWeight when backward is split.
   bool recompute = false;        // Repeats a forward op inside the backward pass.
   // kind == Collective: `bytes` is the size that nccl-tests would print (total of the group for

@@ -56,6 +56,7 @@ struct SoftwareStack {
   bool overlap_param_gather = true;
   bool overlap_tensor_parallel = false;      // Chunked GEMM / user buffers (needs SP).
   bool overlap_tp_backward_wgrad = true;     // Backward TP all-reduce behind the weight gradient.
+  bool overlap_expert_parallel = false;  // Expert all-to-all behind another micro-batch's compute.
   bool overlap_p2p = true;                   // When interleaved.
   bool scatter_gather_p2p = true;            // Pipeline sends split over the tensor group.
   bool gradient_accumulation_fusion = true;  // Weight-gradient GEMM accumulates in fp32.

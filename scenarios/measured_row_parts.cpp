@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "model/layer_split.h"
 #include "model/parameters.h"
@@ -151,6 +152,21 @@ Precision precision_of(const std::string& text, const Job& job, std::string* ass
   return fp16_age ? Precision::Fp16 : Precision::Bf16;
 }
 
+// Equal chunks from the front, and what is left beside the head, prediction layers and loss: the
+// layout string "Et*4|(t*4|)*14tmL" of Megatron-LM's DeepSeek recipes.
+std::vector<int> front_filled(std::int64_t layers, int slots) {
+  const std::int64_t each = (layers + 2 + slots - 1) / slots;
+  std::vector<int> split;
+  std::int64_t left = layers;
+  for (int slot = 0; slot < slots; ++slot) {
+    const std::int64_t after = slots - 1 - slot;
+    const std::int64_t take = std::min(each, std::max<std::int64_t>(left - after, 0));
+    split.push_back(static_cast<int>(slot + 1 == slots ? left : take));
+    left -= split.back();
+  }
+  return split;
+}
+
 void fill_recompute(const MeasuredRow& row, Job& job) {
   const std::string text = lower(row.text("recompute"));
   Plan& plan = job.plan;
@@ -222,6 +238,16 @@ void fill_software(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   }
   job.software = model::software_stack(*framework);
   const std::string overlap = lower(row.text("overlap")), notes = lower(row.text("notes"));
+  // Megatron-Core hides expert traffic behind another micro-batch from the 26.06 container on,
+  // in its Blackwell recipes.
+  const bool blackwell = contains(row.text("gpu"), "B200") || contains(row.text("gpu"), "B300");
+  if (*framework == Framework::MegatronCore && blackwell &&
+      contains(row.text("source"), "26.06 NeMo")) {
+    job.software.overlap_expert_parallel = true;
+    if (!row.text("moe").empty()) {
+      job.assumptions.emplace_back("expert all-to-all overlapped, as from container 26.06 on");
+    }
+  }
   if (*framework == Framework::Fsdp2 &&
       (contains(overlap, "compile") || contains(notes, "compile"))) {
     job.software.fusion = model::ElementwiseFusion::FullyFused;
@@ -289,10 +315,10 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
                                 " chunks: embedding and head placed as layers");
     } else {
       plan.embedding_as_layer = plan.head_as_layer = false;
-      plan.layers_per_virtual_stage = model::layers_of_virtual_stages(job.transformer, plan);
+      plan.layers_per_virtual_stage = front_filled(job.transformer.num_layers, slots);
       job.assumptions.push_back(std::to_string(job.transformer.num_layers) + " layers over " +
                                 std::to_string(slots) +
-                                " chunks: split as evenly as it goes, the larger parts in the middle");
+                                " chunks: filled from the front, the rest with the head");
     }
   }
   if (job.transformer.experts) {

@@ -162,9 +162,11 @@ void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk
   chunk.gather = layers * unit.gather + root_unit.gather;
   chunk.reduce = layers * unit.reduce + root_unit.reduce;
   if (job_.software.framework == Framework::DeepspeedZero3) {
-    // DeepSpeed of 2021 gathers parameter by parameter and waits for each.
+    // DeepSpeed of 2021 gathers parameter by parameter and waits for each; with recomputation a layer
+    // is released after its repeated forward and gathered once more for its backward.
+    const double gathers = job_.plan.recompute == RecomputeKind::Full ? 2 : 1;
     chunk.sharded_forward = layers * unit.gather + root_unit.gather;
-    chunk.sharded_backward = layers * (unit.gather + unit.reduce) + root_unit.reduce;
+    chunk.sharded_backward = layers * (gathers * unit.gather + unit.reduce) + root_unit.reduce;
     return;
   }
   const double slowdown = job_.profile.communication_sm_slowdown;

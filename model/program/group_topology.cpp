@@ -1,5 +1,7 @@
 #include "model/program/group_topology.h"
 
+#include <string>
+
 #include "model/rank_layout.h"
 
 namespace megatwin::model {
@@ -21,7 +23,18 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
     placement.ranks_per_node = location.ranks_per_node;
     placement.groups_sharing_nics = location.groups_per_node;
   }
-  return group_topology(placement, machine.node, machine.gpu, job.cluster.fabric, job.profile);
+  const Fabric& fabric = job.cluster.fabric;
+  GroupTopology topology =
+      group_topology(placement, machine.node, machine.gpu, fabric, job.profile);
+  // Not the group's own size decides, but how far apart its members are: neighbours of a strided
+  // group are on other leaves as soon as the job is larger than one.
+  const int job_nodes = (job.plan.gpus() + machine.node.num_gpus - 1) / machine.node.num_gpus;
+  if (topology.nodes > 1 && job_nodes > fabric.nodes_per_leaf) {
+    const bool static_routes = machine.node.nic_type.find("HDR") != std::string::npos;
+    const double by_generation = static_routes ? 0.5 : 1.0;
+    topology.nic_efficiency *= fabric.spine_efficiency > 0 ? fabric.spine_efficiency : by_generation;
+  }
+  return topology;
 }
 
 }  // namespace megatwin::model

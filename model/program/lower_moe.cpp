@@ -154,10 +154,12 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   dispatch(input, sizes, moe, forward, true);
   cast(sizes, forward, "moe.fc1.cast", rows * as_double(h));
   forward.gemm("moe.fc1", expert_product(input, moe, moe.up, h, GemmLayout::Forward));
+  forward.host_launches(moe.local_experts);
   OpList activation_backward(forward.count());
   expert_activation(input, moe, forward, activation_backward);
   cast(sizes, forward, "moe.fc2.cast", rows * as_double(moe.ffn));
   forward.gemm("moe.fc2", expert_product(input, moe, h, moe.ffn, GemmLayout::Forward));
+  forward.host_launches(moe.local_experts);
   combine(input, sizes, moe, forward, true);
   OpList shared_backward(forward.count());
   if (input.transformer.experts->shared_expert_ffn_size > 0) {
@@ -171,11 +173,15 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   dispatch(input, sizes, moe, backward, false);
   cast(sizes, backward, "moe.fc2.cast.backward", rows * as_double(h));
   backward.gemm("moe.fc2.dgrad", expert_product(input, moe, h, moe.ffn, GemmLayout::DataGradient));
+  backward.host_launches(moe.local_experts);
   backward.gemm("moe.fc2.wgrad", expert_product(input, moe, h, moe.ffn, GemmLayout::WeightGradient));
+  backward.host_launches(moe.local_experts);
   backward.add_all(activation_backward.take());
   cast(sizes, backward, "moe.fc1.cast.backward", rows * as_double(moe.up));
   backward.gemm("moe.fc1.dgrad", expert_product(input, moe, moe.up, h, GemmLayout::DataGradient));
+  backward.host_launches(moe.local_experts);
   backward.gemm("moe.fc1.wgrad", expert_product(input, moe, moe.up, h, GemmLayout::WeightGradient));
+  backward.host_launches(moe.local_experts);
   combine(input, sizes, moe, backward, false);
   backward.add_all(router_backward.take());
   backward.memory("norm2.backward", 2 * x, x, 2);

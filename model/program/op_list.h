@@ -44,6 +44,9 @@ class OpList {
   void collective(std::string_view name, CollectiveKind kind, GroupKind group, double bytes);
 
   // Properties of the op added last.
+  void host_launches(std::int64_t launches) {
+    ops_.back().host_launches = static_cast<int>(launches);
+  }
   void mark_weight_gradient() { ops_.back().weight_gradient = true; }
   void overlap_next(int ops) { ops_.back().overlap_ops = ops; }
   void chunked() { ops_.back().chunked_overlap = true; }

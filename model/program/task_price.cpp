@@ -120,11 +120,12 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
 
   TaskPrice price;
   double kernels = 0;
+  Seconds hidden_expert;
   const double slowdown = profile_.communication_sm_slowdown;
   for (std::size_t i = 0; i < run.size(); ++i) {
     const MicroOp& op = *run[i];
     const double count = op.count;
-    kernels += count * op.kernels;
+    kernels += count * (op.host_launches > 0 ? op.host_launches : op.kernels);
     if (op.kind != MicroOpKind::Collective) {
       compute_of(price, op) += count * time[i];
       price.flop += count * op.flop;
@@ -144,11 +145,17 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
       for (std::size_t j = i + 1; j < run.size() && j <= i + op.overlap_ops; ++j) beside += time[j];
       exposed_share = 0;
     }
+    if (op.group == GroupKind::Expert && job_.software.overlap_expert_parallel) {
+      hidden_expert += count * time[i];
+      continue;
+    }
     const Seconds hideable = (1 - exposed_share) * time[i];
     const Seconds hidden{std::min(hideable.value, beside.value)};
     price.contention += count * slowdown * hidden;
     exposed_of(price, op.group) += count * (time[i] - hidden);
   }
+  // Dispatch and combine of one micro-batch run beside the compute of another.
+  price.exposed_ep += Seconds{std::max(0.0, (hidden_expert - price.compute()).value)};
   const Seconds device = price.compute() + price.exposed_tp + price.exposed_ep + price.exposed_cp;
   if (job_.software.python_launch && !job_.software.cuda_graphs) {
     const Seconds host = kernels * profile_.host_launch;
