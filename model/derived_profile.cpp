@@ -75,8 +75,8 @@ GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu) {
     rate.backward = rate_ratio * rate.backward;
   }
   profile.memory.stream = memory_ratio * profile.memory.stream;
-  profile.sources["derived"] = "scaled from " + base.gpu_name +
-                               " by peak, power and memory bandwidth of the data sheet";
+  profile.sources["derived"] =
+      "scaled from " + base.gpu_name + " by peak, power and memory bandwidth of the data sheet";
   return profile;
 }
 

@@ -26,7 +26,7 @@ constexpr GenerationRamps kAmpere{.ring = {0.761, {9.2 * kMiB}, 0.75},
                                   .latency_factor = 1.4,
                                   .ll_factor = 0.35,
                                   .ll128_factor = 0.55,
-                                 .pair_factor = 0.89};
+                                  .pair_factor = 0.89};
 constexpr GenerationRamps kHopper{.ring = {0.922, {13.3 * kMiB}, 0.30},
                                   .multicast = {1.084, {2.0 * kMiB}, 0.75},
                                   .gather = {0.973, {196.5 * kMiB}, 0.25},
@@ -36,7 +36,7 @@ constexpr GenerationRamps kHopper{.ring = {0.922, {13.3 * kMiB}, 0.30},
                                   .latency_factor = 1.0,
                                   .ll_factor = 0.65,
                                   .ll128_factor = 1.0,
-                                 .pair_factor = 1.0};
+                                  .pair_factor = 1.0};
 constexpr GenerationRamps kBlackwell{.ring = {0.868, {13.3 * kMiB}, 0.30},
                                      .multicast = {0.98, {2.47 * kMiB}, 0.65},
                                      .gather = {0.947, {196.5 * kMiB}, 0.25},
@@ -46,7 +46,7 @@ constexpr GenerationRamps kBlackwell{.ring = {0.868, {13.3 * kMiB}, 0.30},
                                      .latency_factor = 1.0,
                                      .ll_factor = 0.65,
                                      .ll128_factor = 1.0,
-                                 .pair_factor = 1.0};
+                                     .pair_factor = 1.0};
 
 }  // namespace
 

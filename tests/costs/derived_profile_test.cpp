@@ -42,7 +42,8 @@ TEST(DerivedProfile, LowPowerPart) {
               0.845, 0.001);
 }
 
-// Any architecture gives a usable profile that says what it was made of, formats it lacks fall back.
+// Any architecture gives a usable profile that says what it was made of, formats it lacks fall
+// back.
 TEST(DerivedProfile, EveryArchitecture) {
   for (const GpuArchitecture architecture :
        {GpuArchitecture::Volta, GpuArchitecture::Ampere, GpuArchitecture::Ada,
