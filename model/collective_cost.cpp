@@ -32,9 +32,9 @@ constexpr double kEfaEfficiency = 0.92;
 constexpr double kPcieEfficiencySmall = 0.67, kPcieEfficiencyLarge = 0.41;
 // Rings that NCCL finds on the hybrid cube mesh of DGX-1, by GPUs in the group, and the bandwidth
 // of one (vTrain's V100 table).
-constexpr double kMeshRings[] = {0, 0, 1, 2, 3.85, 1.65, 2.03, 3.87, 6};
+constexpr double kMeshRings[] = {0, 0, 1, 2, 3.81, 1.63, 2.03, 3.92, 6.06};
 constexpr double kMeshRingBandwidth = 22.6e9;
-constexpr double kMeshHalfMiB[] = {0, 0, 0.4, 0.4, 2.5, 0.4, 0.4, 2.5, 4.4};
+constexpr double kMeshHalfMiB[] = {0, 0, 0.5, 0.8, 1.8, 0.9, 0.8, 3.8, 7.3};
 // A ring over nodes loses this much per step of its chunks beside the tuner's latency (20 racks of
 // GB200, 4 nodes of H100).
 constexpr double kRingStep = 7e-6;
