@@ -120,7 +120,7 @@ AttentionCost attention_formula(const AttentionShape& shape, const Gpu& gpu,
   const double blocks = static_cast<double>(shape.batch) * static_cast<double>(shape.heads) *
                         std::ceil(static_cast<double>(shape.query_length) /
                                   (backward ? rate.backward_tile : rate.query_tile));
-  const double occupancy = blocks / std::max(gpu.num_sms, 1);
+  const double occupancy = blocks / multiprocessors(gpu, profile);
   const double paid =
       profile.wave_quantisation
           ? waves(occupancy, shape.causal, backward ? rate.backward_wave_share : rate.wave_share)

@@ -137,12 +137,18 @@ const GemmRate& gemm_rate(const GpuProfile& profile, DataType type) {
   return profile.gemm.rbegin()->second;
 }
 
+int multiprocessors(const Gpu& gpu, const GpuProfile& profile) {
+  if (gpu.num_sms > 0) return gpu.num_sms;
+  return std::max(static_cast<int>(profile.measured_on.num_sms), 1);
+}
+
 GemmCost gemm_formula(const GemmShape& shape, const Gpu& gpu, const GpuProfile& profile) {
   MEGATWIN_ASSERT(shape.m > 0 && shape.n > 0 && shape.k > 0 && shape.batch > 0, shape.m, " ",
                   shape.n, " ", shape.k, " ", shape.batch);
   const GemmRate& rate = gemm_rate(profile, shape.type);
   const double memory_rate = profile.memory.stream.value * rate.stream_factor;
-  const TensorPick pick = best_tile(shape, std::max(gpu.num_sms, 1), profile, rate, memory_rate);
+  const TensorPick pick =
+      best_tile(shape, multiprocessors(gpu, profile), profile, rate, memory_rate);
   GemmCost cost;
   cost.tensor_time = gemm_flop(shape) / rate.sustained;
   cost.memory_time = {gemm_bytes(shape).value / memory_rate};
