@@ -26,16 +26,16 @@ double head_factor(double dim, const HeadFactors& factors) {
   struct Point {
     double dim, factor;
   };
-  const Point points[] = {{32, 0.75 * factors.at_64}, {64, factors.at_64},   {96, factors.at_96},
-                          {128, 1},                   {192, factors.at_192}, {256, factors.at_256}};
+  const Point points[] = {{32, 0.75 * factors.at_64}, {64, factors.at_64},
+                          {96, factors.at_96},        {128, 1},
+                          {192, factors.at_192},      {256, factors.at_256}};
   const double padded = std::max(std::ceil(dim / kHeadStep), 1.0) * kHeadStep;
   const double share = dim / padded * (padded > dim ? factors.padding : 1);
   for (std::size_t i = 1; i < std::size(points); ++i) {
     if (padded > points[i].dim) continue;
-    const double position = std::max(padded - points[i - 1].dim, 0.0) /
-                            (points[i].dim - points[i - 1].dim);
-    return share *
-           (points[i - 1].factor + position * (points[i].factor - points[i - 1].factor));
+    const double position =
+        std::max(padded - points[i - 1].dim, 0.0) / (points[i].dim - points[i - 1].dim);
+    return share * (points[i - 1].factor + position * (points[i].factor - points[i - 1].factor));
   }
   return share * factors.at_256;
 }
@@ -93,8 +93,8 @@ const AttentionRate& attention_rate(const GpuProfile& profile, AttentionKernel k
     found = profile.attention.find(AttentionKernel::FlashAttention2);
   }
   if (found == profile.attention.end()) found = profile.attention.begin();
-  MEGATWIN_ASSERT(found != profile.attention.end(), "profile without attention rates: ",
-                  profile.gpu_name);
+  MEGATWIN_ASSERT(found != profile.attention.end(),
+                  "profile without attention rates: ", profile.gpu_name);
   return found->second;
 }
 
@@ -103,13 +103,13 @@ AttentionCost attention_formula(const AttentionShape& shape, const Gpu& gpu,
   const AttentionRate& rate = attention_rate(profile, shape.kernel);
   const bool backward = shape.backward;
   const double dim = 0.5 * static_cast<double>(shape.qk_dim + shape.v_dim);
-  const double factor =
-      backward ? head_factor(dim, {rate.backward_64_factor, rate.backward_96_factor,
-                                   rate.backward_192_factor, rate.backward_256_factor,
-                                   rate.padding_factor})
-               : head_factor(dim, {rate.head_dim_64_factor, rate.head_dim_96_factor,
-                                   rate.head_dim_192_factor, rate.head_dim_256_factor,
-                                   rate.padding_factor});
+  const double factor = backward
+                            ? head_factor(dim, {rate.backward_64_factor, rate.backward_96_factor,
+                                                rate.backward_192_factor, rate.backward_256_factor,
+                                                rate.padding_factor})
+                            : head_factor(dim, {rate.head_dim_64_factor, rate.head_dim_96_factor,
+                                                rate.head_dim_192_factor, rate.head_dim_256_factor,
+                                                rate.padding_factor});
   const double limit = (backward ? rate.backward : rate.forward).value * factor;
   const double flop = attention_flop(shape).value;
   const double keys = mean_visible_keys(shape);
@@ -117,15 +117,14 @@ AttentionCost attention_formula(const AttentionShape& shape, const Gpu& gpu,
   if (shape.causal) half *= backward ? rate.backward_causal_factor : rate.causal_half_factor;
 
   // Blocks of query rows over multiprocessors.
-  const double blocks =
-      static_cast<double>(shape.batch) * static_cast<double>(shape.heads) *
-      std::ceil(static_cast<double>(shape.query_length) /
-                (backward ? rate.backward_tile : rate.query_tile));
-  const double occupancy = blocks / std::max(gpu.num_sms, 1);
-  const double paid = profile.wave_quantisation
-                          ? waves(occupancy, shape.causal,
-                                  backward ? rate.backward_wave_share : rate.wave_share)
-                          : occupancy;
+  const double blocks = static_cast<double>(shape.batch) * static_cast<double>(shape.heads) *
+                        std::ceil(static_cast<double>(shape.query_length) /
+                                  (backward ? rate.backward_tile : rate.query_tile));
+  const double occupancy = blocks / multiprocessors(gpu, profile);
+  const double paid =
+      profile.wave_quantisation
+          ? waves(occupancy, shape.causal, backward ? rate.backward_wave_share : rate.wave_share)
+          : occupancy;
   AttentionCost cost;
   cost.tensor_time = {flop / limit};
   cost.memory_time = attention_bytes(shape) / profile.memory.stream;
@@ -133,10 +132,10 @@ AttentionCost attention_formula(const AttentionShape& shape, const Gpu& gpu,
   const double memory = profile.memory_bound ? cost.memory_time.value : 0;
   const double ramp = (backward ? rate.backward_ramp : rate.forward_ramp).value;
   cost.time = {std::max(body, memory) + ramp};
-  cost.bound = memory > body          ? CostBound::Memory
-               : ramp > body          ? CostBound::Launch
+  cost.bound = memory > body             ? CostBound::Memory
+               : ramp > body             ? CostBound::Launch
                : paid > 1.15 * occupancy ? CostBound::Wave
-                                      : CostBound::Tensor;
+                                         : CostBound::Tensor;
   return cost;
 }
 
@@ -146,11 +145,10 @@ AttentionCost attention_cost(const AttentionShape& shape, const Gpu& gpu,
   if (!profile.corrections || shape.kernel != AttentionKernel::Cudnn) return cost;
   const CorrectionTable& table = shape.backward ? profile.attention_backward_corrections
                                                 : profile.attention_forward_corrections;
-  const CorrectionPoint point{
-      .x = std::log(static_cast<float>(shape.batch * shape.heads)),
-      .y = std::log(static_cast<float>(shape.key_length)),
-      .z = 3 * std::log(static_cast<float>(shape.qk_dim + shape.v_dim) / 2),
-      .family = shape.causal ? 1 : 0};
+  const CorrectionPoint point{.x = std::log(static_cast<float>(shape.batch * shape.heads)),
+                              .y = std::log(static_cast<float>(shape.key_length)),
+                              .z = 3 * std::log(static_cast<float>(shape.qk_dim + shape.v_dim) / 2),
+                              .family = shape.causal ? 1 : 0};
   cost.time.value *= std::exp(log_correction(table, point, kAttentionKernel));
   return cost;
 }

@@ -23,7 +23,8 @@ struct AttentionCost {
 // Keys that a query sees on average: all, half of them under a causal mask, at most the window.
 double mean_visible_keys(const AttentionShape& shape);
 
-// Executed FLOP: 2·b·h·s·keys·(d_qk + d_v) forward, 2.5 times that backward (five products for two).
+// Executed FLOP: 2·b·h·s·keys·(d_qk + d_v) forward, 2.5 times that backward (five products for
+// two).
 Flop attention_flop(const AttentionShape& shape);
 
 // Q, K, V and O in forward; those, their gradients and the row statistics in backward.

@@ -32,16 +32,16 @@ constexpr double kEfaEfficiency = 0.92;
 constexpr double kPcieEfficiencySmall = 0.67, kPcieEfficiencyLarge = 0.41;
 // Rings that NCCL finds on the hybrid cube mesh of DGX-1, by GPUs in the group, and the bandwidth
 // of one (vTrain's V100 table).
-constexpr double kMeshRings[] = {0, 0, 1, 2, 3.85, 1.65, 2.03, 3.87, 6};
+constexpr double kMeshRings[] = {0, 0, 1, 2, 3.81, 1.63, 2.03, 3.92, 6.06};
 constexpr double kMeshRingBandwidth = 22.6e9;
-constexpr double kMeshHalfMiB[] = {0, 0, 0.4, 0.4, 2.5, 0.4, 0.4, 2.5, 4.4};
+constexpr double kMeshHalfMiB[] = {0, 0, 0.5, 0.8, 1.8, 0.9, 0.8, 3.8, 7.3};
 // A ring over nodes loses this much per step of its chunks beside the tuner's latency (20 racks of
 // GB200, 4 nodes of H100).
 constexpr double kRingStep = 7e-6;
 // LL128 keeps smaller chunks in flight than Simple: its share of a tree's half size (2x p5).
 constexpr double kLl128HalfShare = 0.3;
-// Gathers by multicast: the tuner's 0.85 · 15/16 · 7/8 of the 370 GB/s that it takes for Hopper, over
-// the link. Ring gathers were measured faster.
+// Gathers by multicast: the tuner's 0.85 · 15/16 · 7/8 of the 370 GB/s that it takes for Hopper,
+// over the link. Ring gathers were measured faster.
 constexpr double kMulticastGatherEfficiency = 0.57;
 // Time of a multicast all-reduce beside its ramp (8x H200).
 constexpr double kMulticastLatency = 12e-6;
@@ -94,8 +94,8 @@ NcclCommunicator communicator_of(const GroupTopology& topology, const NcclSettin
   communicator.channels = std::max(topology.channels, 1);
   const double intra = intra_link_bandwidth(topology, topology.ranks_per_node());
   communicator.channel_bandwidth_intra = {intra / communicator.channels};
-  communicator.channel_bandwidth_inter = {
-      std::min(intra, node_injection_bandwidth(topology)) / communicator.channels};
+  communicator.channel_bandwidth_inter = {std::min(intra, node_injection_bandwidth(topology)) /
+                                          communicator.channels};
   communicator.network_latency =
       topology.nic_latency + static_cast<double>(topology.switch_hops) * topology.switch_latency;
   communicator.nvls = topology.nvls && settings.nvls_enabled && topology.ranks_per_node() > 4;
@@ -117,8 +117,7 @@ LinkTerm intra_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double b
   const double link = intra_link_bandwidth(topology, ranks);
   const double moved = bytes * busbw_factor(kind, ranks);
   if (!has_nvlink(topology)) return {moved / link, 1 * kMiB, 1.0};
-  const bool gathers =
-      kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter;
+  const bool gathers = kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter;
   if (algorithm == CollectiveAlgorithm::Nvls || algorithm == CollectiveAlgorithm::NvlsTree ||
       (algorithm == CollectiveAlgorithm::CollNetDirect && topology.nvls)) {
     const BandwidthRamp& ramp = measured_or(topology.multicast, ramps.multicast);
@@ -138,8 +137,8 @@ LinkTerm intra_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double b
   // A tree moves every byte up and down again, at the tuner's 0.92 of a ring's rate.
   const double crossed = algorithm == CollectiveAlgorithm::Tree ? 2 * bytes / 0.92 : moved;
   const double pair = ranks == 2 && !is_cube_mesh(topology, ranks) ? ramps.pair_factor : 1;
-  const double half = is_cube_mesh(topology, ranks) ? kMeshHalfMiB[ranks] * kMiB
-                                                    : ramp.half_size.value;
+  const double half =
+      is_cube_mesh(topology, ranks) ? kMeshHalfMiB[ranks] * kMiB : ramp.half_size.value;
   return {crossed / (link * ramp.efficiency * pair), half, ramp.exponent};
 }
 
@@ -209,10 +208,11 @@ double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
     const bool ll128 = protocol == CollectiveProtocol::Ll128;
     const double factor = ll128 ? ramps.ll128_factor : ramps.ll_factor;
     double streamed = bytes / (cost.algorithm_bandwidth.value * factor);
-    // LL128 moves 120 of 128 bytes over the same links: never faster than what these were seen to do.
+    // LL128 moves 120 of 128 bytes over the same links: never faster than what these were seen to
+    // do.
     if (ll128 && topology.nodes == 1) {
-      streamed = std::max(
-          streamed, intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes));
+      streamed = std::max(streamed,
+                          intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes));
     }
     if (topology.nodes > 1) {
       streamed = std::max(streamed, inter_seconds(kind, algorithm, bytes, topology));
@@ -226,8 +226,7 @@ double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
   if (topology.nodes > 1) {
     return latency + multi_node_seconds(kind, algorithm, bytes, topology, cost);
   }
-  const double streamed =
-      intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes);
+  const double streamed = intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes);
   if (algorithm == CollectiveAlgorithm::Nvls) return kMulticastLatency + streamed;
   // Rings and trees on one node: the measured ramp holds the latency of their steps.
   return std::max(latency, streamed);
@@ -284,8 +283,8 @@ CollectiveTime all_to_all(Bytes bytes, const GroupTopology& topology) {
     seconds = std::max(seconds, moved * ramp_factor(size, ramp.half_size.value, ramp.exponent));
   }
   if (outside > 0) {
-    const double injection = node_injection_bandwidth(topology) * topology.nic_efficiency *
-                             kNetworkAllToAllEfficiency;
+    const double injection =
+        node_injection_bandwidth(topology) * topology.nic_efficiency * kNetworkAllToAllEfficiency;
     // Peers are served in turn; each message starts anew, at a few at once.
     const Seconds start = nccl_link_latency(NcclLink::Network, CollectiveAlgorithm::Ring,
                                             CollectiveProtocol::Simple) +
@@ -301,8 +300,8 @@ Seconds point_to_point(Bytes bytes, const GroupTopology& topology, bool both_way
   const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
   if (topology.nodes <= 1) {
     const BandwidthRamp& ramp = both_ways ? ramps.exchange : measured_or(topology.send, ramps.send);
-    const double link = intra_link_bandwidth(topology, 2) *
-                        (has_nvlink(topology) ? ramp.efficiency : 1);
+    const double link =
+        intra_link_bandwidth(topology, 2) * (has_nvlink(topology) ? ramp.efficiency : 1);
     const double moved =
         bytes.value / link * ramp_factor(bytes.value, ramp.half_size.value, ramp.exponent);
     return {std::max(kSendLatency, moved)};
@@ -310,12 +309,10 @@ Seconds point_to_point(Bytes bytes, const GroupTopology& topology, bool both_way
   // A rank uses its own NICs, or its share when there are fewer NICs than GPUs.
   const double own = topology.nic_per_direction.value *
                      std::max(1, topology.num_nics / std::max(topology.gpus_per_node, 1));
-  const double limit =
-      std::min(own, node_injection_bandwidth(topology)) * topology.nic_efficiency;
-  const Seconds start = nccl_link_latency(NcclLink::Network, CollectiveAlgorithm::Ring,
-                                          CollectiveProtocol::Simple) +
-                        topology.nic_latency +
-                        static_cast<double>(topology.switch_hops) * topology.switch_latency;
+  const double limit = std::min(own, node_injection_bandwidth(topology)) * topology.nic_efficiency;
+  const Seconds start =
+      nccl_link_latency(NcclLink::Network, CollectiveAlgorithm::Ring, CollectiveProtocol::Simple) +
+      topology.nic_latency + static_cast<double>(topology.switch_hops) * topology.switch_latency;
   const double moved =
       bytes.value / limit * ramp_factor(bytes.value, kSendStep * limit, kNetworkExponent);
   return {start.value + moved};
@@ -381,20 +378,19 @@ CollectiveTime collective_time(CollectiveKind kind, Bytes bytes, const GroupTopo
       result = all_to_all(bytes, topology);
       break;
     case CollectiveKind::SendReceive:
-      result = {point_to_point(bytes, topology, true), CollectiveAlgorithm::Direct,
+      result = {point_to_point(bytes, topology, true),
+                CollectiveAlgorithm::Direct,
                 CollectiveProtocol::Simple,
                 {}};
       break;
   }
-  if (topology.nodes > 1 && topology.ranks_per_node() > 1 &&
-      kind != CollectiveKind::SendReceive) {
+  if (topology.nodes > 1 && topology.ranks_per_node() > 1 && kind != CollectiveKind::SendReceive) {
     // A group on more nodes does all that its part on one node does: never faster.
     GroupTopology part = topology;
     part.ranks = topology.ranks_per_node();
     part.nodes = 1;
-    const double factor = kind == CollectiveKind::AllToAll
-                              ? static_cast<double>(part.ranks) / topology.ranks
-                              : 1;
+    const double factor =
+        kind == CollectiveKind::AllToAll ? static_cast<double>(part.ranks) / topology.ranks : 1;
     const CollectiveTime inside = collective_time(kind, factor * bytes, part, settings);
     result.time = std::max(result.time, inside.time);
   }

@@ -20,21 +20,21 @@ namespace megatwin::model {
 // The ranks of one communicator and the links between them.
 struct GroupTopology {
   int ranks = 1;
-  int nodes = 1;                 // NVLink domains the group touches.
-  int gpus_per_node = 8;         // Of the machine, in the group or not.
-  int groups_sharing_nics = 1;   // Groups of the same kind that use a node's NICs at once.
+  int nodes = 1;                // NVLink domains the group touches.
+  int gpus_per_node = 8;        // Of the machine, in the group or not.
+  int groups_sharing_nics = 1;  // Groups of the same kind that use a node's NICs at once.
   GpuArchitecture architecture = GpuArchitecture::Hopper;
   NvlinkTopology nvlink_topology = NvlinkTopology::Switch;
   BytesPerSecond nvlink_per_direction;  // Whole GPU.
   BytesPerSecond pcie_per_direction;
   int num_nics = 8;                  // Of one node.
   BytesPerSecond nic_per_direction;  // Of one NIC.
-  Seconds nic_latency;               // Beyond an InfiniBand adapter's, which the tuner's tables hold.
-  Seconds switch_latency;            // Of one hop.
+  Seconds nic_latency;     // Beyond an InfiniBand adapter's, which the tuner's tables hold.
+  Seconds switch_latency;  // Of one hop.
   int switch_hops = 1;
-  double oversubscription = 1;  // Above the leaf switches.
-  bool sharp = false;           // In-network reduction.
-  bool nvls = false;            // NVSwitch multicast, Hopper and later.
+  double oversubscription = 1;     // Above the leaf switches.
+  bool sharp = false;              // In-network reduction.
+  bool nvls = false;               // NVSwitch multicast, Hopper and later.
   bool ll128_over_network = true;  // Not where the NIC may tear 128-byte lines (EFA v1).
   int channels = 16;
   double nic_efficiency = 0.97;
@@ -46,7 +46,7 @@ struct GroupTopology {
 
 struct GroupPlacement {
   int ranks = 1;
-  int ranks_per_node = 1;        // Ranks of one group inside one NVLink domain.
+  int ranks_per_node = 1;  // Ranks of one group inside one NVLink domain.
   int groups_sharing_nics = 1;
 };
 

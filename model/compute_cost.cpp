@@ -39,6 +39,26 @@ OpCost streamed(const MicroOp& op, const GpuProfile& profile) {
           one.value > 2 * profile.memory.ramp.value ? CostBound::Memory : CostBound::Launch, 0};
 }
 
+// Cost in a benchmark, with the gaps; efficiency not filled.
+OpCost device_cost(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
+  MEGATWIN_ASSERT(op.kind != MicroOpKind::Collective, "not a compute operation: ", op.name);
+  OpCost cost;
+  switch (op.kind) {
+    case MicroOpKind::Gemm:
+      cost = product(op, gpu, profile);
+      break;
+    case MicroOpKind::Attention:
+      cost = attention(op, gpu, profile);
+      break;
+    case MicroOpKind::MemoryBound:
+    case MicroOpKind::Collective:
+      cost = streamed(op, profile);
+      break;
+  }
+  cost.time += static_cast<double>(std::max(op.kernels, 0)) * profile.kernel_gap;
+  return cost;
+}
+
 // Data-sheet lower bound of the operation.
 Seconds lower_bound(const MicroOp& op, const Gpu& gpu) {
   Flop flop = op.flop;
@@ -103,21 +123,10 @@ Seconds memory_bound_time(Bytes bytes, const GpuProfile& profile) {
 }
 
 OpCost explain_compute(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
-  MEGATWIN_ASSERT(op.kind != MicroOpKind::Collective, "not a compute operation: ", op.name);
-  OpCost cost;
-  switch (op.kind) {
-    case MicroOpKind::Gemm:
-      cost = product(op, gpu, profile);
-      break;
-    case MicroOpKind::Attention:
-      cost = attention(op, gpu, profile);
-      break;
-    case MicroOpKind::MemoryBound:
-    case MicroOpKind::Collective:
-      cost = streamed(op, profile);
-      break;
+  OpCost cost = device_cost(op, gpu, profile);
+  if (op.kind == MicroOpKind::Gemm && cost.bound != CostBound::Memory) {
+    cost.time = cost.time / profile.long_run_share;
   }
-  cost.time += static_cast<double>(std::max(op.kernels, 0)) * profile.kernel_gap;
   if (cost.time.value > 0) cost.efficiency = lower_bound(op, gpu).value / cost.time.value;
   return cost;
 }
@@ -127,7 +136,7 @@ Seconds compute_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profil
 }
 
 Seconds benchmark_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
-  return smooth_max(compute_time(op, gpu, profile), host_floor(op, gpu, profile));
+  return smooth_max(device_cost(op, gpu, profile).time, host_floor(op, gpu, profile));
 }
 
 void prepare(GpuProfile& profile, const Gpu& gpu) {
@@ -162,9 +171,9 @@ void prepare(GpuProfile& profile, const Gpu& gpu) {
       if (measured.value < kFloorsToTrust * floor.value) continue;
       const double formula =
           attention_formula(shape, gpu, profile).time.value + profile.kernel_gap.value;
-      add_residual(backward ? profile.attention_backward_corrections
-                            : profile.attention_forward_corrections,
-                   point, measured.value, formula);
+      add_residual(
+          backward ? profile.attention_backward_corrections : profile.attention_forward_corrections,
+          point, measured.value, formula);
     }
   }
 }

@@ -14,10 +14,10 @@
 namespace megatwin::model {
 
 struct OpCost {
-  Seconds time;                           // With the gaps between its kernels.
-  CostBound bound = CostBound::Tensor;    // What decided.
-  double efficiency = 0;                  // Lower bound by FLOP and bytes over `time`, at the data
-                                          // sheet's rates.
+  Seconds time;                         // With the gaps between its kernels.
+  CostBound bound = CostBound::Tensor;  // What decided.
+  double efficiency = 0;                // Lower bound by FLOP and bytes over `time`, at the data
+                                        // sheet's rates.
 };
 
 // Device time of one repetition (op.count is ignored), without the host's launch cost, with the gap
@@ -28,8 +28,8 @@ OpCost explain_compute(const MicroOp& op, const Gpu& gpu, const GpuProfile& prof
 // Time of a memory-bound kernel that moves `bytes`, without a gap.
 Seconds memory_bound_time(Bytes bytes, const GpuProfile& profile);
 
-// What a benchmark prints that launches the operation back to back from Python: the larger of device
-// and host time.
+// What a benchmark prints that launches the operation back to back from Python: the larger of
+// device and host time.
 Seconds benchmark_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile);
 
 // Fills the correction tables from the measured rows. Call once after the constants are set.

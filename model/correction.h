@@ -15,9 +15,9 @@ struct CorrectionPoint {
 };
 
 struct CorrectionKernel {
-  float radius = 1;        // Weight falls to 0 at this distance in ln(size).
+  float radius = 1;          // Weight falls to 0 at this distance in ln(size).
   float family_step = 0.3f;  // Distance between rows of two families (layouts).
-  float shrinkage = 0.5f;  // Weight of "no correction", in rows at distance 0.
+  float shrinkage = 0.5f;    // Weight of "no correction", in rows at distance 0.
 };
 
 // ln(correction), 0 for an empty table.

@@ -49,8 +49,12 @@ GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu) {
   profile.measured_attentions.clear();
   const double half_peak = std::max(gpu.peak.bf16, gpu.peak.fp16).value;
   const double peak_ratio = quotient(half_peak, base.measured_on.peak_half.value);
+  // A part whose power nobody states is taken to have as much for each FLOP as the sibling.
   const double power =
-      power_factor(quotient(gpu.power_max.value, base.measured_on.power_max.value), peak_ratio);
+      gpu.power_max.value > 0
+          ? power_factor(quotient(gpu.power_max.value, base.measured_on.power_max.value),
+                         peak_ratio)
+          : 1;
   const double rate_ratio = peak_ratio * power;
   const double memory_ratio =
       quotient(gpu.memory_bandwidth.value, base.measured_on.memory_bandwidth.value);
@@ -75,8 +79,8 @@ GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu) {
     rate.backward = rate_ratio * rate.backward;
   }
   profile.memory.stream = memory_ratio * profile.memory.stream;
-  profile.sources["derived"] = "scaled from " + base.gpu_name +
-                               " by peak, power and memory bandwidth of the data sheet";
+  profile.sources["derived"] =
+      "scaled from " + base.gpu_name + " by peak, power and memory bandwidth of the data sheet";
   return profile;
 }
 

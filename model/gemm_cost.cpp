@@ -24,8 +24,8 @@ constexpr std::array<Tile, 8> kTiles{{{128, 256, 0},
                                       {64, 128, 2},
                                       {64, 64, 3}}};
 constexpr std::array<int, 5> kSplits{1, 2, 4, 8, 16};
-constexpr double kDepthStep = 64;       // K is worked off in slices of 64.
-constexpr double kSplitDepthMin = 128;  // Shorter slices are not split further.
+constexpr double kDepthStep = 64;         // K is worked off in slices of 64.
+constexpr double kSplitDepthMin = 128;    // Shorter slices are not split further.
 constexpr double kSplitOccupancyMax = 2;  // With more tiles per multiprocessor nothing is split.
 constexpr CorrectionKernel kGemmKernel{.radius = 0.7f, .family_step = 0.3f, .shrinkage = 2.0f};
 
@@ -74,8 +74,8 @@ TensorPick best_tile(const GemmShape& shape, int num_sms, const GpuProfile& prof
                      const GemmRate& rate, double memory_rate) {
   TensorPick best;
   const double batch = static_cast<double>(shape.batch);
-  const double result_bytes = 4.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
-                              batch;
+  const double result_bytes =
+      4.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * batch;
   const double rate_per_sm = rate.sustained.value / num_sms;
   for (const Tile& tile : kTiles) {
     const double tiles = batch * ceil_div(shape.m, tile.m) * ceil_div(shape.n, tile.n);
@@ -137,12 +137,18 @@ const GemmRate& gemm_rate(const GpuProfile& profile, DataType type) {
   return profile.gemm.rbegin()->second;
 }
 
+int multiprocessors(const Gpu& gpu, const GpuProfile& profile) {
+  if (gpu.num_sms > 0) return gpu.num_sms;
+  return std::max(static_cast<int>(profile.measured_on.num_sms), 1);
+}
+
 GemmCost gemm_formula(const GemmShape& shape, const Gpu& gpu, const GpuProfile& profile) {
   MEGATWIN_ASSERT(shape.m > 0 && shape.n > 0 && shape.k > 0 && shape.batch > 0, shape.m, " ",
                   shape.n, " ", shape.k, " ", shape.batch);
   const GemmRate& rate = gemm_rate(profile, shape.type);
   const double memory_rate = profile.memory.stream.value * rate.stream_factor;
-  const TensorPick pick = best_tile(shape, std::max(gpu.num_sms, 1), profile, rate, memory_rate);
+  const TensorPick pick =
+      best_tile(shape, multiprocessors(gpu, profile), profile, rate, memory_rate);
   GemmCost cost;
   cost.tensor_time = gemm_flop(shape) / rate.sustained;
   cost.memory_time = {gemm_bytes(shape).value / memory_rate};
@@ -156,14 +162,14 @@ GemmCost gemm_formula(const GemmShape& shape, const Gpu& gpu, const GpuProfile& 
       std::sqrt(std::sqrt(square_tensor * square_tensor + square_memory * square_memory));
   double seconds = body * layout_factor(rate, shape) + rate.ramp.value;
   if (shape.grouped) {
-    seconds = seconds * rate.grouped_factor +
-              static_cast<double>(shape.batch) * rate.grouped_cost.value;
+    seconds =
+        seconds * rate.grouped_factor + static_cast<double>(shape.batch) * rate.grouped_cost.value;
   }
   cost.time = {seconds};
-  cost.bound = memory > pick.seconds      ? CostBound::Memory
-               : rate.ramp.value > body   ? CostBound::Launch
-               : pick.waves_lost > 1.15   ? CostBound::Wave
-                                          : CostBound::Tensor;
+  cost.bound = memory > pick.seconds    ? CostBound::Memory
+               : rate.ramp.value > body ? CostBound::Launch
+               : pick.waves_lost > 1.15 ? CostBound::Wave
+                                        : CostBound::Tensor;
   return cost;
 }
 

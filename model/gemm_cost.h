@@ -35,6 +35,9 @@ Bytes gemm_bytes(const GemmShape& shape);
 // wider one's (fp8 and fp4 as bf16, bf16 as fp16, then fp32).
 const GemmRate& gemm_rate(const GpuProfile& profile, DataType type);
 
+// Multiprocessors of the GPU; where its data sheet does not say, those of the measured part.
+int multiprocessors(const Gpu& gpu, const GpuProfile& profile);
+
 // Formula alone.
 GemmCost gemm_formula(const GemmShape& shape, const Gpu& gpu, const GpuProfile& profile);
 

@@ -28,12 +28,12 @@ struct MeasuredAttention {
 
 // Tensor-core products of one operand format; the formula is in gemm_cost.h.
 struct GemmRate {
-  FlopPerSecond sustained;   // Large shapes, power-limited, warm, 128 × 256 tiles.
+  FlopPerSecond sustained;    // Large shapes, power-limited, warm, 128 × 256 tiles.
   double depth_overhead = 0;  // Extra K steps that a tile costs: prologue and epilogue.
   double wave_share = 1;  // 1: whole waves are paid for; 0: a last, partly filled wave costs its
                           // part only, as when the library picks among many tiles.
-  double half_tile_efficiency = 1;     // Rate of 128 × 128 tiles over 128 × 256.
-  double quarter_tile_efficiency = 1;  // … of 128 × 64, 64 × 128, and so on.
+  double half_tile_efficiency = 1;      // Rate of 128 × 128 tiles over 128 × 256.
+  double quarter_tile_efficiency = 1;   // … of 128 × 64, 64 × 128, and so on.
   double eighth_tile_efficiency = 0.5;  // … of 64 × 64.
   double stream_factor = 1;             // Memory rate of a product over a fused stream.
   Seconds split_cost;                   // Of splitting K over thread blocks (and their reduction).
@@ -47,25 +47,25 @@ struct GemmRate {
 
 // Fused attention of one kernel family; the formula is in attention_cost.h.
 struct AttentionRate {
-  FlopPerSecond forward, backward;     // Long sequences, head size 128.
-  double forward_half_length = 0;      // Keys at half rate: s/(s + half).
+  FlopPerSecond forward, backward;  // Long sequences, head size 128.
+  double forward_half_length = 0;   // Keys at half rate: s/(s + half).
   double backward_half_length = 0;
-  double causal_half_factor = 1;       // Half length of causal kernels over full ones …
-  double backward_causal_factor = 1;   // … and in the backward pass.
-  double head_dim_64_factor = 1;       // Rate factor at head size 64 …
-  double head_dim_96_factor = 1;       // … 96,
-  double head_dim_192_factor = 1;      // 192 …
-  double head_dim_256_factor = 1;      // … and 256, relative to 128.
-  double backward_64_factor = 1;       // The same in the backward pass.
+  double causal_half_factor = 1;      // Half length of causal kernels over full ones …
+  double backward_causal_factor = 1;  // … and in the backward pass.
+  double head_dim_64_factor = 1;      // Rate factor at head size 64 …
+  double head_dim_96_factor = 1;      // … 96,
+  double head_dim_192_factor = 1;     // 192 …
+  double head_dim_256_factor = 1;     // … and 256, relative to 128.
+  double backward_64_factor = 1;      // The same in the backward pass.
   double backward_96_factor = 1;
   double backward_192_factor = 1;
   double backward_256_factor = 1;
-  double padding_factor = 1;           // Further factor of head sizes that are no multiple of 32.
+  double padding_factor = 1;            // Further factor of head sizes that are no multiple of 32.
   Seconds forward_ramp, backward_ramp;  // Once a call.
-  double query_tile = 128;             // Query rows a thread block owns …
-  double backward_tile = 128;          // … and key rows in the backward pass.
-  double wave_share = 0;               // As in GemmRate …
-  double backward_wave_share = 0;      // … and in the backward pass.
+  double query_tile = 128;              // Query rows a thread block owns …
+  double backward_tile = 128;           // … and key rows in the backward pass.
+  double wave_share = 0;                // As in GemmRate …
+  double backward_wave_share = 0;       // … and in the backward pass.
 };
 
 struct MemoryRate {
@@ -114,8 +114,9 @@ struct GpuProfile {
   std::map<DataType, GemmRate> gemm;
   std::map<AttentionKernel, AttentionRate> attention;
   MemoryRate memory;
-  Seconds kernel_gap;   // Device time between dependent kernels of one stream.
-  Seconds host_launch;  // Host time a kernel costs when launched from Python.
+  double long_run_share = 1;  // Product rate in minutes of training over that of a benchmark.
+  Seconds kernel_gap;         // Device time between dependent kernels of one stream.
+  Seconds host_launch;        // Host time a kernel costs when launched from Python.
   EagerFloor eager;
   // Times of kernels between the large products of a step over their times alone, when the chip is
   // at its power limit; and what Adam computes, as seconds a parameter beside its memory traffic.

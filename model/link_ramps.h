@@ -1,5 +1,5 @@
-// What NCCL reaches on the links of one GPU generation, as measured: bandwidth ramps of each kind of
-// collective on one node. Constants only; collective_cost.h is their only reader.
+// What NCCL reaches on the links of one GPU generation, as measured: bandwidth ramps of each kind
+// of collective on one node. Constants only; collective_cost.h is their only reader.
 #ifndef MEGATWIN_MODEL_LINK_RAMPS_H_
 #define MEGATWIN_MODEL_LINK_RAMPS_H_
 

@@ -55,9 +55,9 @@ constexpr std::array<PerNodes, 4> kNvlsTreeCap{
 
 // Tree bandwidth by log2(bytes / 64): 64 B … 256 MB.
 constexpr std::array<std::array<double, 24>, 3> kTreeCorrection{{
-    {1.0, 1.0, 1.0, 1.0, .9, .8, .7, .7, .7, .7, .6, .5,
+    {1.0, 1.0, 1.0, 1.0, .9, .8, .7, .7,  .7,  .7,  .6,  .5,
      .4,  .4,  .5,  .6,  .7, .8, .9, 1.0, 1.0, 1.0, 1.0, 1.0},
-    {1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7, .6, .6,
+    {1.0, 1.0, 1.0, 1.0, 1.0, .9, .8, .8, .8, .7,  .6,  .6,
      .6,  .6,  .6,  .6,  .8,  .9, .9, .9, .9, 1.0, 1.0, 1.0},
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
      .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9},
@@ -99,14 +99,14 @@ NcclCost ring_cost(CollectiveKind kind, CollectiveProtocol protocol,
 NcclCost nvls_cost(CollectiveKind kind, bool tree, const NcclCommunicator& communicator) {
   const std::size_t generation = row(communicator.generation);
   const double channels = communicator.channels;
-  double bus = channels * communicator.channel_bandwidth_intra.value *
-               kNvlsEfficiency[generation] * (channels - 1) / channels;
+  double bus = channels * communicator.channel_bandwidth_intra.value * kNvlsEfficiency[generation] *
+               (channels - 1) / channels;
   const double per_node = communicator.ranks_per_node();
   bus *= kind == CollectiveKind::AllReduce ? 2 : (per_node - 1) / per_node;
   NcclCost cost{.available = true};
   if (tree) {
-    bus = std::min(bus, channels *
-                            kNvlsTreeCap[generation][column_of_nodes(communicator.nodes)] * 1e9);
+    bus = std::min(bus,
+                   channels * kNvlsTreeCap[generation][column_of_nodes(communicator.nodes)] * 1e9);
     cost.latency =
         nccl_base_latency(CollectiveAlgorithm::NvlsTree, CollectiveProtocol::Simple) +
         nccl_link_latency(NcclLink::Nvlink, CollectiveAlgorithm::NvlsTree,
@@ -114,14 +114,13 @@ NcclCost nvls_cost(CollectiveKind kind, bool tree, const NcclCommunicator& commu
         2 * std::log2(communicator.nodes) *
             network_step(CollectiveAlgorithm::NvlsTree, CollectiveProtocol::Simple, communicator);
   } else {
-    cost.latency = nccl_link_latency(NcclLink::Nvlink, CollectiveAlgorithm::Nvls,
-                                     CollectiveProtocol::Simple);
+    cost.latency =
+        nccl_link_latency(NcclLink::Nvlink, CollectiveAlgorithm::Nvls, CollectiveProtocol::Simple);
   }
   const int steps = nccl_steps(kind, communicator.ranks);
-  cost.algorithm_bandwidth =
-      kind == CollectiveKind::AllReduce
-          ? nccl_ring_algorithm_bandwidth({bus}, communicator.ranks, steps)
-          : BytesPerSecond{bus};
+  cost.algorithm_bandwidth = kind == CollectiveKind::AllReduce
+                                 ? nccl_ring_algorithm_bandwidth({bus}, communicator.ranks, steps)
+                                 : BytesPerSecond{bus};
   return cost;
 }
 
@@ -199,8 +198,8 @@ Seconds nccl_ring_latency(CollectiveKind kind, const NcclCommunicator& communica
   if (communicator.nodes > 1) {
     const double overhead_factor = protocol == CollectiveProtocol::Simple ? 3 : 1;
     intra = std::max(intra, overhead_factor * communicator.network_overhead);
-    inter_steps = kind == CollectiveKind::AllReduce ? 2 * (communicator.nodes - 1)
-                                                    : communicator.nodes - 1;
+    inter_steps =
+        kind == CollectiveKind::AllReduce ? 2 * (communicator.nodes - 1) : communicator.nodes - 1;
   }
   const Seconds inter = network_step(ring, protocol, communicator);
   return nccl_base_latency(ring, protocol) + static_cast<double>(steps - inter_steps) * intra +
@@ -209,8 +208,7 @@ Seconds nccl_ring_latency(CollectiveKind kind, const NcclCommunicator& communica
 
 Seconds nccl_tree_latency(const NcclCommunicator& communicator, CollectiveProtocol protocol) {
   constexpr auto tree = CollectiveAlgorithm::Tree;
-  const double hops_intra =
-      static_cast<double>(communicator.ranks) / communicator.nodes - 1;
+  const double hops_intra = static_cast<double>(communicator.ranks) / communicator.nodes - 1;
   const double hops_inter = std::log2(communicator.nodes);
   return nccl_base_latency(tree, protocol) +
          2 * (hops_intra * nccl_link_latency(intra_link(communicator), tree, protocol) +
@@ -277,8 +275,7 @@ double nccl_tree_correction(CollectiveProtocol protocol, Bytes bytes) {
 NcclCost nccl_cost(CollectiveKind kind, CollectiveAlgorithm algorithm, CollectiveProtocol protocol,
                    const NcclCommunicator& communicator) {
   const bool reduces = kind == CollectiveKind::AllReduce;
-  const bool gathers =
-      kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter;
+  const bool gathers = kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter;
   const bool simple = protocol == CollectiveProtocol::Simple;
   switch (algorithm) {
     case CollectiveAlgorithm::Ring:
@@ -302,17 +299,16 @@ NcclCost nccl_cost(CollectiveKind kind, CollectiveAlgorithm algorithm, Collectiv
       if (!communicator.collnet || !simple || communicator.nodes < 2 || !reduces) return {};
       const double peers = communicator.ranks_per_node() - 1;
       const Seconds latency =
-          2 * (nccl_link_latency(intra_link(communicator), algorithm, protocol) +
-               us(0.4 * peers)) +
+          2 * (nccl_link_latency(intra_link(communicator), algorithm, protocol) + us(0.4 * peers)) +
           nccl_link_latency(NcclLink::Network, algorithm, protocol);
       const double hopper = communicator.generation >= NcclGeneration::Hopper ? 0.85 : 1;
       return {latency, 0.5 * hopper * graph_bandwidth(communicator), true};
     }
     case CollectiveAlgorithm::Pat: {
       if (!gathers || !simple || communicator.ranks_per_node() != 1) return {};
-      const Seconds latency = nccl_base_latency(algorithm, protocol) +
-                              std::log2(communicator.nodes) *
-                                  network_step(algorithm, protocol, communicator);
+      const Seconds latency =
+          nccl_base_latency(algorithm, protocol) +
+          std::log2(communicator.nodes) * network_step(algorithm, protocol, communicator);
       return {latency, 0.75 * graph_bandwidth(communicator), communicator.nodes > 1};
     }
     case CollectiveAlgorithm::CollNetChain:
@@ -326,8 +322,7 @@ Seconds nccl_time(CollectiveKind kind, CollectiveAlgorithm algorithm, Collective
                   const NcclCommunicator& communicator, Bytes bytes) {
   NcclCost cost = nccl_cost(kind, algorithm, protocol, communicator);
   if (algorithm == CollectiveAlgorithm::Tree) {
-    cost.algorithm_bandwidth =
-        nccl_tree_correction(protocol, bytes) * cost.algorithm_bandwidth;
+    cost.algorithm_bandwidth = nccl_tree_correction(protocol, bytes) * cost.algorithm_bandwidth;
   }
   const double bytes_per_step =
       bytes.value / (static_cast<double>(communicator.channels) * communicator.ranks);

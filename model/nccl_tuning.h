@@ -15,7 +15,16 @@
 
 namespace megatwin::model {
 
-enum class CollectiveAlgorithm { Tree, Ring, CollNetDirect, CollNetChain, Nvls, NvlsTree, Pat, Direct };
+enum class CollectiveAlgorithm {
+  Tree,
+  Ring,
+  CollNetDirect,
+  CollNetChain,
+  Nvls,
+  NvlsTree,
+  Pat,
+  Direct
+};
 enum class CollectiveProtocol { Ll, Ll128, Simple };
 // What a ring or tree step crosses.
 enum class NcclLink { Nvlink, Pcie, Network };
@@ -33,8 +42,8 @@ struct NcclCommunicator {
   bool nvlink = true;  // Inside a node; false: PCIe.
   int channels = 16;
   BytesPerSecond channel_bandwidth_intra, channel_bandwidth_inter;
-  Seconds network_latency;            // Of the NIC and switches, added to every network step.
-  Seconds network_overhead = 1_us;    // Host CPU: 1 µs Intel, 2 µs AMD.
+  Seconds network_latency;          // Of the NIC and switches, added to every network step.
+  Seconds network_overhead = 1_us;  // Host CPU: 1 µs Intel, 2 µs AMD.
   bool nvls = false;
   bool collnet = false;  // In-network reduction (SHARP) enabled.
 

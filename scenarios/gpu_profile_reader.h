@@ -1,16 +1,15 @@
-// Hardware profiles: the shipped ones are embedded in the program, users' files are read from disk.
-// A profile is a YAML subset of nested maps and scalars with units, plus CSV tables of measured
-// shapes beside it. The only code that knows these formats.
+// Hardware profiles: the shipped ones are embedded in the program; a GPU without one is scaled from
+// its nearest measured sibling. The format of the files is gpu_profile_format.h.
 #ifndef MEGATWIN_SCENARIOS_GPU_PROFILE_READER_H_
 #define MEGATWIN_SCENARIOS_GPU_PROFILE_READER_H_
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/gpu_profile.h"
 #include "model/hardware.h"
 #include "model/result.h"
+#include "scenarios/gpu_profile_format.h"
 
 namespace megatwin::scenarios {
 
@@ -21,18 +20,6 @@ model::Result<model::GpuProfile> gpu_profile(const model::Gpu& gpu);
 
 // Same, without the measured shapes: formula only. For tests that hold rows out.
 model::Result<model::GpuProfile> gpu_profile_without_tables(const model::Gpu& gpu);
-
-// A profile file's text. `file` names it in diagnostics.
-// Errors: unknown key, missing or wrong unit, not a number; all of them at once.
-model::Result<model::GpuProfile> parse_gpu_profile(std::string_view text, const std::string& file);
-
-// Rows "layout,dtype,m,n,k,us" after a header line, added to the profile.
-model::Diagnostics parse_measured_gemms(std::string_view text, const std::string& file,
-                                        std::vector<model::MeasuredGemm>& rows);
-
-// Rows "causal,batch,heads,kv_heads,s,d,forward_us,backward_us" after a header line.
-model::Diagnostics parse_measured_attentions(std::string_view text, const std::string& file,
-                                             std::vector<model::MeasuredAttention>& rows);
 
 // Names of the shipped profiles, sorted.
 std::vector<std::string> shipped_profile_names();

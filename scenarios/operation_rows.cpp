@@ -87,8 +87,7 @@ class LineReader {
   bool positive(const char* key, double& number) {
     const Json* member = find(key);
     if (member == nullptr || member->IsNull()) return false;
-    if (!member->IsNumber() || !(member->GetDouble() > 0) ||
-        !std::isfinite(member->GetDouble())) {
+    if (!member->IsNumber() || !(member->GetDouble() > 0) || !std::isfinite(member->GetDouble())) {
       refuse(key, "a number greater than 0");
       return false;
     }

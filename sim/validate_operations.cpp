@@ -47,8 +47,7 @@ class Predictor {
   Prediction product(const OperationRow& row) const {
     const std::optional<model::DataType> type = data_type(row.dtype);
     const bool grouped = row.kind == "grouped_gemm";
-    const std::string group =
-        row.kind + " " + (type ? std::string(name_of(*type)) : row.dtype);
+    const std::string group = row.kind + " " + (type ? std::string(name_of(*type)) : row.dtype);
     if (!type) return refused(group, "format '" + row.dtype + "' is not known");
     model::MicroOp op{.kind = model::MicroOpKind::Gemm, .name = "gemm"};
     op.gemm.type = *type;
@@ -145,8 +144,7 @@ class Predictor {
     const model::GroupTopology topology = one_node(row.world);
     Prediction prediction{group, std::nullopt, "", {"GPUs of one node over NVLink"}};
     if (row.op == "p2p_oneway") {
-      prediction.time =
-          std::max(send_time(row.bytes, topology), profile_.eager.one_way_send);
+      prediction.time = std::max(send_time(row.bytes, topology), profile_.eager.one_way_send);
       return prediction;
     }
     const auto kind = kinds.find(row.op);
@@ -161,7 +159,8 @@ class Predictor {
  private:
   model::GroupTopology one_node(int world) const {
     model::Node node{.gpu_name = gpu_.name, .num_gpus = std::max(world, 8)};
-    if (gpu_.nvlink_per_direction.value <= 0) node.nvlink_topology = model::NvlinkTopology::PcieOnly;
+    if (gpu_.nvlink_per_direction.value <= 0)
+      node.nvlink_topology = model::NvlinkTopology::PcieOnly;
     return group_topology({.ranks = world, .ranks_per_node = world}, node, gpu_, {}, profile_);
   }
 
@@ -273,8 +272,7 @@ OperationValidation validate_operations(const std::vector<OperationRow>& rows,
       result.rows.push_back(check(row, " forward", predictor.attention(row, false), row.forward));
       result.rows.push_back(check(row, " backward", predictor.attention(row, true), row.backward));
     } else {
-      result.rows.push_back(
-          check(row, "", predict_single(row, predictor, profile), row.time));
+      result.rows.push_back(check(row, "", predict_single(row, predictor, profile), row.time));
     }
   }
   return summarise_operations(std::move(result.rows));

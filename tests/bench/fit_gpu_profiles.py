@@ -338,52 +338,67 @@ def flash_attention(data, gpu, sms, kinds, start):
                             "ramp"], {"ramp": (2, 15)})
 
 
-def fit_ramp(name, size, us, factor, latencies):
-    """t = latency + S·factor/limit · (1 + (half/S)^exponent)."""
+def fit_ramp(name, tables, latency=0.0, exponents=np.arange(0.2, 1.01, 0.05)):
+    """t = latency + S*factor/limit * (1 + (half*scale/S)^exponent), one curve through all tables.
+
+    A table is (sizes, microseconds, factor, scale of the half size)."""
     best = None
-    for exponent in np.arange(0.3, 1.01, 0.05):
-        for half in np.geomspace(0.01 * MIB, 4000 * MIB, 120):
-            for latency in latencies:
-                shape = size * factor / 1e3 * (1 + (half / size) ** exponent)
-                limit = np.exp(np.median(np.log(shape / np.maximum(us - latency, 1))))
-                error = np.abs(np.log((latency + shape / limit) / us))
-                if best is None or error.mean() < best[0]:
-                    best = (error.mean(), exponent, half / MIB, latency, limit, error.max())
-    print(f"  {name:26s} rows {len(size):3d}  limit {best[4]:6.1f} GB/s  half {best[2]:7.2f} MiB  "
-          f"exponent {best[1]:.2f}  latency {best[3]:5.0f} us  mean error {best[0]*100:.1f} %  "
-          f"largest {best[5]*100:.1f} %")
+    for exponent in exponents:
+        for half in np.geomspace(0.01 * MIB, 4000 * MIB, 140):
+            shapes = [size * factor / 1e3 * (1 + (half * scale / size) ** exponent)
+                      for size, _, factor, scale in tables]
+            shape = np.concatenate(shapes)
+            us = np.concatenate([table[1] for table in tables])
+            limit = np.exp(np.median(np.log(shape / np.maximum(us - latency, 1))))
+            error = np.abs(np.log((latency + shape / limit) / us))
+            if best is None or error.mean() < best[0]:
+                best = (error.mean(), exponent, half / MIB, limit, error.max())
+    rows = sum(len(table[0]) for table in tables)
+    print(f"  {name:44s} rows {rows:3d}  limit {best[3]:6.1f} GB/s  half {best[2]:7.2f} MiB  "
+          f"exponent {best[1]:.2f}  mean error {best[0]*100:.1f} %  largest {best[4]*100:.1f} %")
 
 
 def collective_sections(data):
-    def table(gpu, ranks, least=MIB):
+    def public(gpu, ranks, least, scale=1.0):
         rows = [r for r in data.public if r["category"] == "nccl" and r["gpu"].startswith(gpu) and
                 r["n_gpus"] == str(ranks) and r["time_us"]]
         pairs = [(float(r["shape_or_size"].split()[0]), float(r["time_us"])) for r in rows]
-        size, us = np.array([pair for pair in pairs if pair[0] >= least]).T
-        return size, us
+        size, us = np.array([pair for pair in pairs if pair[0] >= least * MIB]).T
+        return size, us, 2 * (ranks - 1) / ranks, scale
 
-    print("Collectives")
-    for gpu, ranks, latencies in (("A100 (8", 2, np.arange(0, 100, 4)),
-                                  ("A100 (8", 4, np.arange(0, 100, 4)),
-                                  ("A100 (8", 8, np.arange(0, 100, 4)),
-                                  ("V100 (8", 2, np.arange(0, 100, 4)),
-                                  ("V100 (8", 4, np.arange(0, 100, 4)),
-                                  ("V100 (8", 8, np.arange(0, 100, 4)),
-                                  ("GB200", 72, [0, 50]), ("GB200", 144, [0, 50, 100]),
-                                  ("GB200", 1440, [0, 500, 1000, 3000]),
-                                  ("A100-80GB p4de", 16, np.arange(100, 300, 10)),
-                                  ("H100 p5", 16, np.arange(40, 150, 10)),
-                                  ("H100 SXM (8x", 64, [0, 100])):
-        size, us = table(gpu, ranks)
-        fit_ramp(f"{gpu} all-reduce {ranks}", size, us, 2 * (ranks - 1) / ranks, latencies)
-    factors = {"all_reduce": 1, "all_gather": 0.5, "reduce_scatter": 0.5, "all_to_all": 0.5,
-               "sendrecv": 1, "broadcast": 1, "p2p_oneway": 1}
-    for op, factor in factors.items():
+    def micro(op, factor):
         rows = [r for r in data.micro if r["kind"] == "nccl" and r["op"] == op]
         size, us = columns(rows, "bytes", "us")
-        large = size >= 16 * MIB
-        fit_ramp(f"H200 x2 {op}", size[large], us[large], factor, [0, 10, 20])
-        print(f"    host floor {np.median(us[size <= 2 * MIB]):.1f} us")
+        floor = np.median(us[size <= 2 * MIB])
+        print(f"  host floor of {op}: {floor:.1f} us")
+        return size[size >= 16 * MIB], us[size >= 16 * MIB], factor, 1.0
+
+    def single(mib, busbw, factor, scale=1.0):
+        size = np.array(mib, float) * MIB
+        return size, size * factor / np.array(busbw, float) / 1e3, factor, scale
+
+    print("Collectives")
+    fit_ramp("A100 ring, 3 to 8 GPUs", [public("A100 (8", n, 8) for n in range(3, 9)])
+    fit_ramp("A100 ring, 2 GPUs", [public("A100 (8", 2, 8)])
+    for n in (2, 3, 4, 5, 6, 7, 8):
+        fit_ramp(f"V100 cube mesh, {n} GPUs", [public("V100 (8", n, 4)], exponents=[1.0])
+    fit_ramp("H200 ring, 2 GPUs and 8x at 16 GiB",
+             [micro("all_reduce", 1), single([16384], [367.6], 1.75)])
+    fit_ramp("H200 gather and scatter, 2 GPUs and 8x",
+             [micro("all_gather", 0.5), micro("reduce_scatter", 0.5),
+              single([16384], [361.4], 0.875, 1 / 7)])
+    fit_ramp("H200 all-to-all, 2 GPUs", [micro("all_to_all", 0.5)])
+    fit_ramp("H200 exchange, 2 GPUs", [micro("sendrecv", 1)])
+    fit_ramp("H200 broadcast and one-way send", [micro("broadcast", 1), micro("p2p_oneway", 1)])
+    fit_ramp("8x H200 multicast, half size of 8 ranks",
+             [single([4, 16, 64, 256, 1024, 16384], [107, 220, 347, 436, 464, 482], 1.75)], 12)
+    fit_ramp("GB200 multicast, 72 and 144, half per rank",
+             [public("GB200", 72, 1, 72), public("GB200", 144, 1, 144)], 12)
+    fit_ramp("2x p4de", [public("A100-80GB p4de", 16, 16)], 100)
+    fit_ramp("2x p5", [public("H100 p5", 16, 16)], 70)
+    fit_ramp("8 nodes of H100 with SHARP", [public("H100 SXM (8x", 64, 1)])
+    fit_ramp("4 nodes of B200", [single([16, 64, 256, 1024, 16384], [64, 157, 229, 362, 382],
+                                        62 / 32)], 84)
 
 
 def main():

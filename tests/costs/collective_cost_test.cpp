@@ -55,11 +55,11 @@ TEST(CollectiveCost, PublishedBusBandwidths) {
   const Bytes gib16{16.0 * (1 << 30)};
   EXPECT_NEAR(busbw(ampere(8, 8), gib16) / 234.9, 1, 0.10);  // 8x A100, 16 GiB.
   EXPECT_NEAR(busbw(hopper(8, 8), gib16) / 482.3, 1, 0.10);  // 8x H200 with NVLS …
-  EXPECT_NEAR(collective_time(CollectiveKind::AllReduce, gib16, hopper(8, 8),
-                              {.nvls_enabled = false})
-                      .busbw.value /
-                  367.6e9,
-              1, 0.10);  // … and without.
+  EXPECT_NEAR(
+      collective_time(CollectiveKind::AllReduce, gib16, hopper(8, 8), {.nvls_enabled = false})
+              .busbw.value /
+          367.6e9,
+      1, 0.10);  // … and without.
   EXPECT_NEAR(busbw(hopper(8, 8), gib16, CollectiveKind::AllGather) / 361.4, 1, 0.10);
   // 8x H200, all-reduce ramp.
   const double sizes[] = {16, 64, 256, 1024}, measured[] = {220, 347, 436, 464};
@@ -70,7 +70,10 @@ TEST(CollectiveCost, PublishedBusBandwidths) {
   const GroupTopology b200 = group_topology({32, 8, 1}, hgx(), tests::b200(), {}, {});
   EXPECT_NEAR(busbw(b200, gib16) / 381.8, 1, 0.10);
   // 2x p5 over EFA, 2 GiB: 437.8; 8 B: 69 us.
-  Node p5{.num_gpus = 8, .num_nics = 32, .nic_per_direction = {12.5e9}, .nic_type = "EFA v2",
+  Node p5{.num_gpus = 8,
+          .num_nics = 32,
+          .nic_per_direction = {12.5e9},
+          .nic_type = "EFA v2",
           .nic_latency = {75e-6}};
   const GroupTopology aws = group_topology({16, 8, 1}, p5, tests::h200(), {}, {});
   EXPECT_NEAR(busbw(aws, {2147483648.0}) / 437.8, 1, 0.10);
@@ -112,8 +115,7 @@ TEST(CollectiveCost, MoreNodesAreNeverFaster) {
     for (const bool newer : {false, true}) {
       double last = 0;
       for (int nodes = 1; nodes <= 256; ++nodes) {
-        const GroupTopology topology =
-            newer ? hopper(8 * nodes, 8) : ampere(8 * nodes, 8);
+        const GroupTopology topology = newer ? hopper(8 * nodes, 8) : ampere(8 * nodes, 8);
         const double time =
             collective_time(CollectiveKind::AllReduce, {mib * 1024 * 1024}, topology).time.value;
         EXPECT_GE(time, last * (1 - 1e-12)) << mib << " MiB on " << nodes << " nodes";
@@ -166,8 +168,7 @@ TEST(CollectiveCost, SettingsAreObeyed) {
             CollectiveAlgorithm::Ring);
   const CollectiveTime forced =
       collective_time(CollectiveKind::AllReduce, 1_GiB, hopper(8, 8),
-                      {.algorithm = CollectiveAlgorithm::Ring,
-                       .protocol = CollectiveProtocol::Ll});
+                      {.algorithm = CollectiveAlgorithm::Ring, .protocol = CollectiveProtocol::Ll});
   EXPECT_EQ(forced.algorithm, CollectiveAlgorithm::Ring);
   EXPECT_EQ(forced.protocol, CollectiveProtocol::Ll);
   // CollNet is not there without SHARP: NCCL falls back.

@@ -20,8 +20,14 @@ MicroOp gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
 
 MicroOp attention(std::int64_t s, bool causal, bool backward = false) {
   MicroOp op{.kind = MicroOpKind::Attention, .name = "attention"};
-  op.attention = {.batch = 1, .heads = 32, .key_value_heads = 8, .query_length = s,
-                  .key_length = s, .qk_dim = 128, .v_dim = 128, .causal = causal,
+  op.attention = {.batch = 1,
+                  .heads = 32,
+                  .key_value_heads = 8,
+                  .query_length = s,
+                  .key_length = s,
+                  .qk_dim = 128,
+                  .v_dim = 128,
+                  .causal = causal,
                   .backward = backward};
   return op;
 }
@@ -140,10 +146,16 @@ TEST(AttentionCost, VisibleKeys) {
   EXPECT_EQ(mean_visible_keys(shape), 7.5);
 }
 
-// 4 · b · s² · h · d / 2 = 1,099,511,627,776 for b 1, s 8192, 64 heads of 128, but for the diagonal.
+// 4 · b · s² · h · d / 2 = 1,099,511,627,776 for b 1, s 8192, 64 heads of 128, but for the
+// diagonal.
 TEST(AttentionCost, FlopOfACausalMask) {
-  AttentionShape shape{.batch = 1, .heads = 64, .key_value_heads = 64, .query_length = 8192,
-                       .key_length = 8192, .qk_dim = 128, .v_dim = 128};
+  AttentionShape shape{.batch = 1,
+                       .heads = 64,
+                       .key_value_heads = 64,
+                       .query_length = 8192,
+                       .key_length = 8192,
+                       .qk_dim = 128,
+                       .v_dim = 128};
   EXPECT_NEAR(attention_flop(shape).value / 1099511627776.0, 1, 2e-4);
   const double forward = attention_flop(shape).value;
   shape.backward = true;
@@ -184,11 +196,11 @@ TEST(AttentionCost, KernelFamiliesAreOrdered) {
 TEST(ComputeCost, BenchmarksIncludeTheHost) {
   const Gpu gpu = tests::h200();
   const GpuProfile profile = profile_of(gpu);
-  EXPECT_NEAR(benchmark_time(gemm(128, 128, 128), gpu, profile).value,
-              profile.eager.gemm.value, 0.2e-6);
+  EXPECT_NEAR(benchmark_time(gemm(128, 128, 128), gpu, profile).value, profile.eager.gemm.value,
+              0.2e-6);
   const MicroOp big = gemm(8192, 8192, 8192);
-  EXPECT_NEAR(benchmark_time(big, gpu, profile).value / compute_time(big, gpu, profile).value, 1,
-              1e-6);
+  EXPECT_NEAR(benchmark_time(big, gpu, profile).value / compute_time(big, gpu, profile).value,
+              profile.long_run_share, 1e-6);
 }
 
 }  // namespace

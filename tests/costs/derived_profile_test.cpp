@@ -42,7 +42,19 @@ TEST(DerivedProfile, LowPowerPart) {
               0.845, 0.001);
 }
 
-// Any architecture gives a usable profile that says what it was made of, formats it lacks fall back.
+// GB300: the data sheet that we have names no multiprocessors; those of the sibling are taken.
+TEST(DerivedProfile, UnknownMultiprocessors) {
+  Gpu gpu = tests::b200();
+  gpu.name = "B300-SXM";
+  gpu.num_sms = 0;
+  const GpuProfile profile = scenarios::gpu_profile(gpu).value();
+  EXPECT_EQ(multiprocessors(gpu, profile), 148);
+  const GemmShape shape{.m = 8192, .n = 8192, .k = 8192};
+  EXPECT_GT(gemm_flop(shape).value / gemm_cost(shape, gpu, profile).time.value, 1000e12);
+}
+
+// Any architecture gives a usable profile that says what it was made of, formats it lacks fall
+// back.
 TEST(DerivedProfile, EveryArchitecture) {
   for (const GpuArchitecture architecture :
        {GpuArchitecture::Volta, GpuArchitecture::Ampere, GpuArchitecture::Ada,

@@ -11,8 +11,8 @@ inline model::Gpu h200() {
   gpu.name = "H200-SXM-141GB";
   gpu.architecture = model::GpuArchitecture::Hopper;
   gpu.num_sms = 132;
-  gpu.peak = {.fp32 = {67e12}, .tf32 = {494.5e12}, .fp16 = {989e12}, .bf16 = {989e12},
-              .fp8 = {1979e12}};
+  gpu.peak = {
+      .fp32 = {67e12}, .tf32 = {494.5e12}, .fp16 = {989e12}, .bf16 = {989e12}, .fp8 = {1979e12}};
   gpu.memory_bandwidth = {4.8e12};
   gpu.nvlink_per_direction = {450e9};
   gpu.pcie_per_direction = {63e9};
@@ -68,8 +68,12 @@ inline model::Gpu b200() {
   gpu.name = "B200-SXM-180GB";
   gpu.architecture = model::GpuArchitecture::Blackwell;
   gpu.num_sms = 148;
-  gpu.peak = {.fp32 = {80e12}, .tf32 = {1125e12}, .fp16 = {2250e12}, .bf16 = {2250e12},
-              .fp8 = {4500e12}, .fp4 = {9000e12}};
+  gpu.peak = {.fp32 = {80e12},
+              .tf32 = {1125e12},
+              .fp16 = {2250e12},
+              .bf16 = {2250e12},
+              .fp8 = {4500e12},
+              .fp4 = {9000e12}};
   gpu.memory_bandwidth = {8e12};
   gpu.nvlink_per_direction = {900e9};
   gpu.pcie_per_direction = {63e9};

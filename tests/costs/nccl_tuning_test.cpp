@@ -19,14 +19,12 @@ NcclCommunicator one_node(int ranks) {
 // base 14 + 2·(8 − 1) steps of 1.9 µs = 40.6 µs; Simple 8.4 + 14·3.4 = 56 µs.
 TEST(NcclTuning, RingLatencyOnOneNode) {
   const NcclCommunicator communicator = one_node(8);
-  EXPECT_NEAR(nccl_ring_latency(CollectiveKind::AllReduce, communicator,
-                                CollectiveProtocol::Ll128)
-                  .value,
-              40.6e-6, 1e-12);
-  EXPECT_NEAR(nccl_ring_latency(CollectiveKind::AllReduce, communicator,
-                                CollectiveProtocol::Simple)
-                  .value,
-              56e-6, 1e-12);
+  EXPECT_NEAR(
+      nccl_ring_latency(CollectiveKind::AllReduce, communicator, CollectiveProtocol::Ll128).value,
+      40.6e-6, 1e-12);
+  EXPECT_NEAR(
+      nccl_ring_latency(CollectiveKind::AllReduce, communicator, CollectiveProtocol::Simple).value,
+      56e-6, 1e-12);
 }
 
 // One node: 8.4 + 2·7·4.0 = 64.4 µs. 16 nodes of 8: 8.4 + 2·(7·4.0 + 4·14) = 176.4 µs.

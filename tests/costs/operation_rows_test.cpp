@@ -9,7 +9,8 @@ TEST(OperationRows, ReadsTheKinds) {
   const auto rows = parse_operation_rows(
       "{\"kind\": \"gemm\", \"dtype\": \"bf16\", \"layout\": \"NT(wgrad)\", \"M\": 4096, \"N\": 8, "
       "\"K\": 64, \"ms\": 0.5}\n\n"
-      "{\"kind\": \"attn\", \"backend\": \"cudnn\", \"causal\": true, \"B\": 1, \"H\": 8, \"KV\": 2, "
+      "{\"kind\": \"attn\", \"backend\": \"cudnn\", \"causal\": true, \"B\": 1, \"H\": 8, \"KV\": "
+      "2, "
       "\"S\": 1024, \"D\": 96, \"fwd_ms\": 0.03, \"bwd_ms\": 0.12}\r\n"
       "{\"kind\": \"nccl\", \"op\": \"all_reduce\", \"world\": 2, \"bytes\": 1024, \"us\": 48}",
       "rows.jsonl");

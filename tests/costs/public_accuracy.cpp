@@ -19,9 +19,9 @@
 #include "sim/validate_operations.h"
 #include "tests/costs/gpus.h"
 
+namespace megatwin {
 namespace {
 
-using namespace megatwin;  // A main file of the tests.
 using Cells = std::map<std::string, std::string>;
 
 // One CSV record, quotes as RFC 4180 has them; the file has no line breaks inside quotes.
@@ -108,8 +108,11 @@ std::optional<Judged> simumax(const Cells& row, const Cells& shape) {
     const std::string& stage = shape.at("stage");
     judged.op.kind = model::MicroOpKind::Gemm;
     model::GemmShape& gemm = judged.op.gemm;
-    gemm = {.m = whole(shape, "M"), .n = whole(shape, "N"), .k = whole(shape, "K"),
-            .batch = whole(shape, "ng"), .grouped = true};
+    gemm = {.m = whole(shape, "M"),
+            .n = whole(shape, "N"),
+            .k = whole(shape, "K"),
+            .batch = whole(shape, "ng"),
+            .grouped = true};
     if (stage == "bwd_grad_act") std::swap(gemm.n, gemm.k);
     if (stage == "bwd_grad_w") {
       std::swap(gemm.m, gemm.k);  // (M tokens, K) → (K, N) with depth M.
@@ -143,7 +146,9 @@ std::optional<Judged> perlmutter(const Cells& row, const Cells& shape) {
   if (row.at("category") == "gemm") {
     judged.op.kind = model::MicroOpKind::Gemm;
     model::GemmShape& gemm = judged.op.gemm;
-    gemm = {.m = whole(shape, "b") * whole(shape, "l"), .n = dim, .k = dim,
+    gemm = {.m = whole(shape, "b") * whole(shape, "l"),
+            .n = dim,
+            .k = dim,
             .type = model::DataType::Fp16};
     switch (row.at("op")[6]) {
       case '1':
@@ -163,10 +168,15 @@ std::optional<Judged> perlmutter(const Cells& row, const Cells& shape) {
   }
   judged.op.kind = model::MicroOpKind::Attention;
   const std::int64_t heads = whole(shape, "heads") / mp;
-  judged.op.attention = {.batch = whole(shape, "b"), .heads = heads, .key_value_heads = heads,
-                         .query_length = whole(shape, "l"), .key_length = whole(shape, "l"),
-                         .qk_dim = whole(shape, "headdim"), .v_dim = whole(shape, "headdim"),
-                         .causal = false, .kernel = model::AttentionKernel::FlashAttention2,
+  judged.op.attention = {.batch = whole(shape, "b"),
+                         .heads = heads,
+                         .key_value_heads = heads,
+                         .query_length = whole(shape, "l"),
+                         .key_length = whole(shape, "l"),
+                         .qk_dim = whole(shape, "headdim"),
+                         .v_dim = whole(shape, "headdim"),
+                         .causal = false,
+                         .kernel = model::AttentionKernel::FlashAttention2,
                          .type = model::DataType::Fp16};
   return judged;
 }
@@ -176,7 +186,9 @@ std::optional<Judged> deepgemm(const Cells& row, const Cells& shape) {
   Judged judged;
   judged.op.kind = model::MicroOpKind::Gemm;
   model::GemmShape& gemm = judged.op.gemm;
-  gemm = {.m = whole(shape, "M"), .n = whole(shape, "N"), .k = whole(shape, "K"),
+  gemm = {.m = whole(shape, "M"),
+          .n = whole(shape, "N"),
+          .k = whole(shape, "K"),
           .type = model::DataType::Fp8};
   if (row.at("category") == "grouped_gemm") {
     gemm.m = whole(shape, "M/group");
@@ -227,15 +239,13 @@ model::GroupTopology topology_of(const std::string& gpu, int ranks) {
 void print(const sim::OperationValidation& validation) {
   std::printf("%-62s %5s %8s %8s %8s %8s\n", "group", "rows", "bias", "median", "p90", "worst");
   for (const sim::OperationGroup& group : validation.groups) {
-    std::printf("%-62s %5d %+7.1f%% %7.1f%% %7.1f%% %+7.1f%%\n", group.group.c_str(),
-                group.scored, 100 * group.bias, 100 * group.median_abs_error,
-                100 * group.p90_abs_error, 100 * group.worst);
+    std::printf("%-62s %5d %+7.1f%% %7.1f%% %7.1f%% %+7.1f%%\n", group.group.c_str(), group.scored,
+                100 * group.bias, 100 * group.median_abs_error, 100 * group.p90_abs_error,
+                100 * group.worst);
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: public_accuracy MICROBENCH.csv\n");
     return 2;
@@ -258,9 +268,9 @@ int main(int argc, char** argv) {
       if (row["time_us"].empty() || row["op"] != "all_reduce") continue;
       const int ranks = std::atoi(row["n_gpus"].c_str());
       check.measured = {std::atof(row["time_us"].c_str()) * 1e-6};
-      check.predicted = collective_time(model::CollectiveKind::AllReduce, {bytes},
-                                        topology_of(row["gpu"], ranks))
-                            .time;
+      check.predicted =
+          collective_time(model::CollectiveKind::AllReduce, {bytes}, topology_of(row["gpu"], ranks))
+              .time;
       const char* size = bytes < 16e6 ? ", below 16 MB" : ", 16 MB and more";
       check.group = "nccl " + row["gpu"] + " x" + row["n_gpus"] + size;
     } else {
@@ -281,3 +291,8 @@ int main(int argc, char** argv) {
   print(sim::summarise_operations(std::move(checks)));
   return 0;
 }
+
+}  // namespace
+}  // namespace megatwin
+
+int main(int argc, char** argv) { return megatwin::run(argc, argv); }

@@ -50,8 +50,7 @@ TEST(ValidateOperations, SummarisesGroups) {
     check.scored = true;
     return check;
   };
-  const OperationValidation result =
-      summarise_operations({row(0.9, 1), row(2, 2), row(3.9, 3)});
+  const OperationValidation result = summarise_operations({row(0.9, 1), row(2, 2), row(3.9, 3)});
   ASSERT_EQ(result.groups.size(), 1U);
   EXPECT_NEAR(result.groups[0].median_abs_error, 0.1, 1e-12);
   EXPECT_NEAR(result.groups[0].p90_abs_error, 0.26, 1e-12);
@@ -74,8 +73,8 @@ TEST(ValidateOperations, JudgesForwardAndBackward) {
   row.head_dim = 128;
   row.forward = model::Seconds{0.902e-3};
   row.backward = model::Seconds{2.647e-3};
-  const OperationValidation result = validate_operations(
-      {row}, tests::h200(), scenarios::gpu_profile(tests::h200()).value());
+  const OperationValidation result =
+      validate_operations({row}, tests::h200(), scenarios::gpu_profile(tests::h200()).value());
   ASSERT_EQ(result.rows.size(), 2U);
   EXPECT_EQ(result.rows[1].id, "line 1 backward");
   EXPECT_LT(std::abs(result.rows[0].error), 0.15);
