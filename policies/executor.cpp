@@ -208,8 +208,8 @@ void Executor::release_memory(const Task& task) {
 
 void Executor::update_average(const Task& task, model::QuantisedDuration duration) {
   const model::PipelineShape& shape = program_->shape;
-  const auto index = static_cast<std::size_t>(shape.phase_of(task.kind) * shape.model_chunks +
-                                              task.chunk.value);
+  const auto index =
+      static_cast<std::size_t>(shape.phase_of(task.kind) * shape.model_chunks + task.chunk.value);
   const std::int64_t ns = model::dequantise(duration).ns;
   std::int64_t& average = averages_[index].ns;
   average = average_codes_[index] == 0 ? ns : average + (ns - average) / kAverageLength;
@@ -253,8 +253,7 @@ bool Executor::ask_policy() {
                                 .in_flight = in_flight_,
                                 .issue_depth = options_.issue_depth,
                                 .durations = average_codes_};
-  const std::uint64_t hash =
-      log_ != nullptr ? state_hash(observation, policy_->state_line()) : 0;
+  const std::uint64_t hash = log_ != nullptr ? state_hash(observation, policy_->state_line()) : 0;
   const std::optional<TaskId> picked = policy_->pick(observation);
   if (log_ != nullptr) {
     record_decision(picked ? picked->value : model::DecisionRecord::kWait, hash);
@@ -316,8 +315,7 @@ void Executor::issue_send(TaskId task) {
 }
 
 void Executor::record_decision(std::int32_t task, std::uint64_t hash) {
-  log_->decisions.push_back(
-      {task, static_cast<std::uint32_t>(log_->events.size()), hash});
+  log_->decisions.push_back({task, static_cast<std::uint32_t>(log_->events.size()), hash});
 }
 
 }  // namespace megatwin::policies

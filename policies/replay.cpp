@@ -37,8 +37,8 @@ Replay replay(const ReplaySetup& setup, std::span<const model::ExecutorEvent> ev
   Replay result;
   for (std::size_t index = 0; index < events.size(); ++index) {
     if (!executor.accepts(events[index])) {
-      result.divergence = "event " + std::to_string(index) +
-                          " of the log cannot follow the decisions before it";
+      result.divergence =
+          "event " + std::to_string(index) + " of the log cannot follow the decisions before it";
       break;
     }
     executor.on_event(events[index]);

@@ -9,17 +9,29 @@ namespace {
 using model::ProgramSpec;
 using model::ScheduleKind;
 
+// So that a stage fits into 16 bits and a task of all stages into 28.
+constexpr int kPipelineMax = 65'535;
+constexpr int kNumTasksMax = (1 << 28) - 1;
+
 std::vector<std::string> size_problems(const ProgramSpec& spec) {
   std::vector<std::string> problems;
   const auto at_least_one = [&](const char* name, int value) {
     if (value < 1) {
-      problems.push_back(std::string(name) + " is " + std::to_string(value) + ", must be at least 1");
+      problems.push_back(std::string(name) + " is " + std::to_string(value) +
+                         ", must be at least 1");
     }
   };
   at_least_one("pipeline size", spec.pipeline);
   at_least_one("model chunks a stage", spec.model_chunks);
   at_least_one("number of micro-batches", spec.micro_batches);
   if (!problems.empty()) return problems;
+  const double num_tasks = 3.0 * spec.pipeline * spec.model_chunks * spec.micro_batches;
+  if (num_tasks > kNumTasksMax || spec.pipeline > kPipelineMax) {
+    problems.push_back("the pipeline is too large to simulate: at most " +
+                       std::to_string(kPipelineMax) + " stages and " +
+                       std::to_string(kNumTasksMax) + " tasks");
+    return problems;
+  }
   if (std::ssize(spec.stages) != spec.pipeline) {
     problems.push_back("costs are given for " + std::to_string(spec.stages.size()) +
                        " stages, the plan has " + std::to_string(spec.pipeline));
@@ -65,8 +77,7 @@ std::vector<std::string> interleaved_problems(const ProgramSpec& spec) {
   return problems;
 }
 
-std::vector<std::string> chunk_problems(const ProgramSpec& spec, const char* schedule,
-                                        int chunks) {
+std::vector<std::string> chunk_problems(const ProgramSpec& spec, const char* schedule, int chunks) {
   if (spec.model_chunks == chunks) return {};
   return {std::string("the ") + schedule + " schedule has " + std::to_string(chunks) +
           " model chunk" + (chunks == 1 ? "" : "s") + " a stage, not " +

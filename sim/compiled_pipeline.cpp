@@ -45,14 +45,13 @@ class Compiler {
  private:
   // A task of no duration holds the lane until the parameters are there.
   void append_gather_wait(int stage, int chunk) {
-    out_.steps.push_back(
-        {.slot = static_cast<std::uint32_t>(layout_.unread()),
-         .waits_for = static_cast<std::uint32_t>(layout_.gather(stage, chunk)),
-         .cost = static_cast<std::uint32_t>(shape_.pipeline * shape_.phases() *
-                                            shape_.model_chunks),
-         .send_lane = static_cast<std::uint32_t>(2 * shape_.pipeline),
-         .stage = static_cast<std::uint16_t>(stage),
-         .send = SendKind::None});
+    out_.steps.push_back({.slot = static_cast<std::uint32_t>(layout_.unread()),
+                          .waits_for = static_cast<std::uint32_t>(layout_.gather(stage, chunk)),
+                          .cost = static_cast<std::uint32_t>(shape_.pipeline * shape_.phases() *
+                                                             shape_.model_chunks),
+                          .send_lane = static_cast<std::uint32_t>(2 * shape_.pipeline),
+                          .stage = static_cast<std::uint16_t>(stage),
+                          .send = SendKind::None});
   }
 
   CompiledPipeline& out_;

@@ -24,8 +24,8 @@ struct QueuedEvent {
   static constexpr int kIndexBits = 28;
   static QueuedEvent make(Nanoseconds time, std::size_t rank, model::ExecutorEventKind kind,
                           std::int32_t index) {
-    const auto id = (static_cast<std::uint32_t>(kind) << kIndexBits) |
-                    static_cast<std::uint32_t>(index);
+    const auto id =
+        (static_cast<std::uint32_t>(kind) << kIndexBits) | static_cast<std::uint32_t>(index);
     return {time, (static_cast<std::uint64_t>(rank) << 32) | id};
   }
   std::size_t rank() const { return static_cast<std::size_t>(rank_and_id >> 32); }
@@ -41,8 +41,8 @@ struct QueuedEvent {
 };
 static_assert(sizeof(QueuedEvent) == 16);
 
-// A heap with four children a node: half as deep as a binary one, and the children of a node share a
-// cache line.
+// A heap with four children a node: half as deep as a binary one, and the children of a node share
+// a cache line.
 class EventQueue {
  public:
   bool empty() const { return heap_.empty(); }

@@ -117,12 +117,10 @@ PipelineResult simulate_replicas(const ProgramSpec& spec, const Replicas& replic
   std::vector<ReplicaStages> classes;
   std::vector<int> multiplicities;
   for (const ReplicaStages& stages : all) {
-    const auto same = replicas.fold
-                          ? std::find_if(classes.begin(), classes.end(),
-                                         [&](const auto& other) {
-                                           return same_costs(stages, other);
-                                         })
-                          : classes.end();
+    const auto same =
+        replicas.fold ? std::find_if(classes.begin(), classes.end(),
+                                     [&](const auto& other) { return same_costs(stages, other); })
+                      : classes.end();
     if (same != classes.end()) {
       ++multiplicities[static_cast<std::size_t>(same - classes.begin())];
       continue;

@@ -23,8 +23,8 @@ SimBackend::SimBackend(const PipelineCosts& costs, const std::vector<model::Prog
   const std::size_t num_units = costs.num_units();
   const std::size_t num_slots = static_cast<std::size_t>(costs.num_classes) * layout.size();
   MEGATWIN_ASSERT(shape.num_tasks() < (1 << QueuedEvent::kIndexBits), shape.num_tasks());
-  for (std::size_t replica_class = 0;
-       replica_class < static_cast<std::size_t>(costs.num_classes); ++replica_class) {
+  for (std::size_t replica_class = 0; replica_class < static_cast<std::size_t>(costs.num_classes);
+       ++replica_class) {
     for (int stage = 0; stage < shape.pipeline; ++stage) {
       units_.push_back({.stage = stage,
                         .class_unit = replica_class * static_cast<std::size_t>(shape.pipeline),

@@ -26,8 +26,8 @@ class UnitAnalysis {
         stage_(static_cast<int>(unit) % shape_.pipeline),
         replica_class_(static_cast<int>(unit) / shape_.pipeline),
         first_slot_(static_cast<std::size_t>(replica_class_) * layout_.size()),
-        class_durations_(input.costs.task.data() + static_cast<std::size_t>(replica_class_) *
-                                                       input.costs.class_stride()),
+        class_durations_(input.costs.task.data() +
+                         static_cast<std::size_t>(replica_class_) * input.costs.class_stride()),
         gather_ends_(gather_ends(input.costs, stage_)),
         out_(out) {
     result_.rank = {static_cast<std::int32_t>(unit)};
@@ -107,8 +107,8 @@ class UnitAnalysis {
     out_.events += 1 + std::ssize(in_.times.reduces[unit_]);
     for (const Transfer& reduce : in_.times.reduces[unit_]) {
       reduced = std::max(reduced, reduce.end);
-      record(Lane::DataParallel, EventKind::GradientReduce, whole_chunk(reduce.chunk),
-             reduce.start, reduce.end);
+      record(Lane::DataParallel, EventKind::GradientReduce, whole_chunk(reduce.chunk), reduce.start,
+             reduce.end);
     }
     const Nanoseconds end = in_.times.optimizer_end[unit_];
     const Nanoseconds start = end - in_.costs.optimizer[unit_];

@@ -216,8 +216,8 @@ class PlacedBuffers {
 
 // The start of the smallest gap below or between `neighbours` (by offset) that holds `size`, else
 // the end of the highest.
-Bytes best_fit(const std::vector<PlacedBuffer>& buffers,
-               const std::vector<std::size_t>& neighbours, Bytes size) {
+Bytes best_fit(const std::vector<PlacedBuffer>& buffers, const std::vector<std::size_t>& neighbours,
+               Bytes size) {
   Bytes best_gap{0};
   Bytes best_offset{-1};
   Bytes top{0};
@@ -238,8 +238,8 @@ Bytes best_fit(const std::vector<PlacedBuffer>& buffers,
 MemoryPeak plan_memory(const MemoryRequest& request) {
   const StageCost& stage = request.stage;
   MemoryPeak peak;
-  peak.fixed = stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers +
-               stage.overhead;
+  peak.fixed =
+      stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
   LiveSum sum(request, peak);
   visit_lifetimes(request, sum);
   sum.finish();

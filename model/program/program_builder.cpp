@@ -10,8 +10,7 @@ namespace {
 bool is_forward(TaskKind kind) { return kind == TaskKind::Forward; }
 
 bool moves_data(TaskKind kind) {
-  return kind == TaskKind::Forward || kind == TaskKind::Backward ||
-         kind == TaskKind::BackwardInput;
+  return kind == TaskKind::Forward || kind == TaskKind::Backward || kind == TaskKind::BackwardInput;
 }
 
 // `task` moved `steps` virtual stages on (forward: up, backward: down), with its stage.
@@ -40,8 +39,7 @@ std::vector<TaskId> local_predecessors(const PipelineShape& shape, StageId stage
                                        const Task& task) {
   std::vector<TaskId> result;
   if (task.kind == TaskKind::BackwardWeight) {
-    result.push_back(
-        shape.task_id({TaskKind::BackwardInput, task.micro_batch, task.chunk}));
+    result.push_back(shape.task_id({TaskKind::BackwardInput, task.micro_batch, task.chunk}));
     return result;
   }
   if (!is_forward(task.kind)) {
@@ -139,8 +137,8 @@ Program build_program(const ProgramSpec& spec, StageId stage) {
   for (const ChunkCost& chunk : cost.chunks) {
     program.chunk_memory.push_back({chunk.activation, chunk.weight_gradient_input});
   }
-  program.fixed_memory = cost.parameters + cost.gradients + cost.optimizer_state + cost.buffers +
-                         cost.overhead;
+  program.fixed_memory =
+      cost.parameters + cost.gradients + cost.optimizer_state + cost.buffers + cost.overhead;
   return program;
 }
 

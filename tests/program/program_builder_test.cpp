@@ -16,16 +16,16 @@ std::string text_of(const Program& program, const Message& message) {
 }
 
 Message sent(const Program& program, const char* task) {
-  return program.sends[static_cast<std::size_t>(
-      program.shape.task_id(*task_from_text(task)).value)];
+  return program
+      .sends[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
 }
 Message received(const Program& program, const char* task) {
-  return program.receives[static_cast<std::size_t>(
-      program.shape.task_id(*task_from_text(task)).value)];
+  return program
+      .receives[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
 }
 int waits(const Program& program, const char* task) {
-  return program.num_waits[static_cast<std::size_t>(
-      program.shape.task_id(*task_from_text(task)).value)];
+  return program
+      .num_waits[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
 }
 std::vector<std::string> successors(const Program& program, const char* task) {
   std::vector<std::string> result;
@@ -55,8 +55,8 @@ TEST(PipelineShape, PlacesEveryVirtualStageOnce) {
   }
 }
 
-// Interleaved, 3 stages of 2 chunks: virtual stages 0 … 5 on stages 0 1 2 0 1 2. The last stage sends
-// chunk 0 on to chunk 1 of the first.
+// Interleaved, 3 stages of 2 chunks: virtual stages 0 … 5 on stages 0 1 2 0 1 2. The last stage
+// sends chunk 0 on to chunk 1 of the first.
 TEST(ProgramBuilder, RoundRobinRing) {
   const auto programs = build_programs(uniform_spec({ScheduleKind::Interleaved, 3, 2, 3}));
   EXPECT_EQ(text_of(programs[0], sent(programs[0], "F1.0")), "stage 1 F1.0");

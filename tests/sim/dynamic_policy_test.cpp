@@ -87,8 +87,7 @@ TEST(DynamicPolicy, OneArrivalChangedGivesOtherDecisions) {
 // A duration that falls into another sixty-fourth of an octave is seen by the policy.
 TEST(DynamicPolicy, OneDurationChangedGivesOtherDecisions) {
   Random random(7);
-  model::ProgramSpec spec =
-      tests::random_spec(random, model::ScheduleKind::Interleaved, 3, 2, 6);
+  model::ProgramSpec spec = tests::random_spec(random, model::ScheduleKind::Interleaved, 3, 2, 6);
   const PipelineResult result = simulate_pipeline(spec, Engine::Events, greedy());
   const auto programs = build_programs(spec);
   std::vector<ExecutorEvent> events = result.logs[1].events;
@@ -157,8 +156,8 @@ TEST(DynamicPolicy, GradientsComeInOrder) {
 // Room for 3 activations of 100 bytes a stage: the greedy policy, which else would run all its
 // forwards ahead, stays below the limit in the account of the planner too.
 TEST(DynamicPolicy, StaysBelowTheMemoryLimit) {
-  const model::ProgramSpec spec = tests::uniform_spec(
-      {model::ScheduleKind::OneForwardOneBackward, 4, 1, 12, 10, 12, 8});
+  const model::ProgramSpec spec =
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 4, 1, 12, 10, 12, 8});
   SimulationOptions options = greedy();
   const auto peak_of = [&](const PipelineResult& result, std::size_t rank) {
     return model::plan_memory({result.shape, spec.stages[rank], result.ranks[rank].order}).total();
@@ -174,8 +173,8 @@ TEST(DynamicPolicy, StaysBelowTheMemoryLimit) {
 
 // With one receive slot a channel, no more than one message per channel waits at a receiver.
 TEST(DynamicPolicy, MessagesWaitForReceiveSlots) {
-  model::ProgramSpec spec = tests::uniform_spec(
-      {model::ScheduleKind::OneForwardOneBackward, 4, 1, 12, 10, 12, 8});
+  model::ProgramSpec spec =
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 4, 1, 12, 10, 12, 8});
   spec.stages[1].speed = 3;
   spec.overlap_p2p = true;
   spec.send_activation = spec.send_gradient = {2};
@@ -207,8 +206,8 @@ TEST(DynamicPolicy, MessagesWaitForReceiveSlots) {
 }
 
 TEST(DynamicPolicy, SaysWhoStalled) {
-  const model::ProgramSpec spec = tests::uniform_spec(
-      {model::ScheduleKind::OneForwardOneBackward, 2, 1, 3, 10, 12, 8});
+  const model::ProgramSpec spec =
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 2, 1, 3, 10, 12, 8});
   SimulationOptions idle = greedy();
   idle.policy = [](const model::Program&, model::RankId) {
     return std::make_unique<tests::IdlePolicy>();
@@ -230,10 +229,9 @@ TEST(DynamicPolicy, AStaticOrderReplays) {
   const auto programs = build_programs(spec);
   const auto orders = policies::schedule_orders(spec);
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    const policies::Replay again = policies::replay({.program = programs[rank],
-                                                     .source = policies::OrderSource::List,
-                                                     .order = orders[rank]},
-                                                    result.logs[rank].events);
+    const policies::Replay again = policies::replay(
+        {.program = programs[rank], .source = policies::OrderSource::List, .order = orders[rank]},
+        result.logs[rank].events);
     EXPECT_TRUE(same_bytes(again.decisions, result.logs[rank].decisions));
     EXPECT_EQ(std::ssize(again.decisions), programs[rank].num_tasks());
   }

@@ -26,9 +26,8 @@ inline std::string describe(const model::ProgramSpec& spec) {
          " group=" + std::to_string(spec.micro_batch_group) +
          " send=" + std::to_string(spec.send_activation.ns) + "/" +
          std::to_string(spec.send_gradient.ns) + " overlap p2p " +
-         std::to_string(spec.overlap_p2p) + " reduce " +
-         std::to_string(spec.overlap_grad_reduce) + " gather " +
-         std::to_string(spec.overlap_param_gather);
+         std::to_string(spec.overlap_p2p) + " reduce " + std::to_string(spec.overlap_grad_reduce) +
+         " gather " + std::to_string(spec.overlap_param_gather);
 }
 
 // The legal combinations of schedule, p, v and m, with uneven costs.
@@ -70,9 +69,9 @@ void visit_every_plan(Visit visit) {
 // Any legal plan of up to 6 stages, 3 chunks and 14 micro-batches.
 inline model::ProgramSpec random_plan(Random& random) {
   using model::ScheduleKind;
-  constexpr ScheduleKind kSchedules[] = {
-      ScheduleKind::GPipe, ScheduleKind::OneForwardOneBackward, ScheduleKind::Interleaved,
-      ScheduleKind::ZeroBubbleH1, ScheduleKind::ZeroBubbleV};
+  constexpr ScheduleKind kSchedules[] = {ScheduleKind::GPipe, ScheduleKind::OneForwardOneBackward,
+                                         ScheduleKind::Interleaved, ScheduleKind::ZeroBubbleH1,
+                                         ScheduleKind::ZeroBubbleV};
   for (;;) {
     model::ProgramSpec spec =
         random_spec(random, kSchedules[random.in(0, 4)], static_cast<int>(random.in(1, 6)),

@@ -60,9 +60,7 @@ class StepGraph {
   static std::string name(int stage, const std::string& what) {
     return std::to_string(stage) + " " + what;
   }
-  std::string name(int stage, const model::Task& task) const {
-    return name(stage, to_text(task));
-  }
+  std::string name(int stage, const model::Task& task) const { return name(stage, to_text(task)); }
 
   const model::ChunkCost& cost(int stage, const model::Task& task) const {
     return spec_.stages[stage].chunks[task.chunk.value];

@@ -107,8 +107,7 @@ TEST(Oracle, IssueDepthDoesNotChangeAStaticOrder) {
 TEST(Oracle, OrderFileEqualsTheScheduleItSpellsOut) {
   tests::visit_every_plan([](const model::ProgramSpec& spec) {
     SCOPED_TRACE(tests::describe(spec));
-    const PipelineResult scheduled =
-        simulate_pipeline(spec, Engine::Dataflow, {.timeline = true});
+    const PipelineResult scheduled = simulate_pipeline(spec, Engine::Dataflow, {.timeline = true});
     model::ProgramSpec spelled = spec;
     spelled.schedule = model::ScheduleKind::OrderFile;
     spelled.orders_fold = spec.schedule == model::ScheduleKind::ZeroBubbleV;

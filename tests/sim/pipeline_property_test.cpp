@@ -39,12 +39,13 @@ TEST(PipelineProperty, EveryTaskRunsOnceAndBackwardAfterForward) {
       ASSERT_EQ(std::ssize(rank.order), shape.num_tasks());
       std::map<Task, int> position;
       for (int n = 0; n < shape.num_tasks(); ++n) {
-        ASSERT_TRUE(position.emplace(shape.task(rank.order[static_cast<std::size_t>(n)]), n).second);
+        ASSERT_TRUE(
+            position.emplace(shape.task(rank.order[static_cast<std::size_t>(n)]), n).second);
       }
       for (const auto& [task, when] : position) {
         if (task.kind == TaskKind::Forward) continue;
-        const TaskKind before = task.kind == TaskKind::BackwardWeight ? TaskKind::BackwardInput
-                                                                      : TaskKind::Forward;
+        const TaskKind before =
+            task.kind == TaskKind::BackwardWeight ? TaskKind::BackwardInput : TaskKind::Forward;
         ASSERT_LT(position.at({before, task.micro_batch, task.chunk}), when) << to_text(task);
       }
     }
@@ -172,10 +173,9 @@ TEST(PipelineProperty, EnginesAgreeOnReplicasThatDiffer) {
   for_each_random_plan(200, [](const model::ProgramSpec& spec, Random& random) {
     Replicas replicas{.count = 3};
     for (int n = 0; n < 2; ++n) {
-      replicas.differences.push_back(
-          {static_cast<int>(random.in(0, 2)),
-           {static_cast<std::int32_t>(random.in(0, spec.pipeline - 1))},
-           tests::random_stage(random, spec.model_chunks)});
+      replicas.differences.push_back({static_cast<int>(random.in(0, 2)),
+                                      {static_cast<std::int32_t>(random.in(0, spec.pipeline - 1))},
+                                      tests::random_stage(random, spec.model_chunks)});
     }
     const PipelineResult dataflow =
         simulate_replicas(spec, replicas, Engine::Dataflow, {.timeline = true});
