@@ -45,7 +45,9 @@ std::vector<std::string> stage_problems(const PipelineShape& shape, int stage,
   }
   for (std::int32_t id = 0; id < shape.num_tasks(); ++id) {
     const int times = count[static_cast<std::size_t>(id)];
-    if (times == 1) continue;
+    if (times == 1) {
+      continue;
+    }
     problems.push_back(
         place + to_text(shape.task(TaskId{id})) +
         (times == 0 ? " is missing" : " is there " + std::to_string(times) + " times"));
@@ -86,7 +88,9 @@ std::vector<std::string> order_file_problems(const ProgramSpec& spec) {
     auto found = stage_problems(shape, stage, spec.orders[static_cast<std::size_t>(stage)]);
     problems.insert(problems.end(), found.begin(), found.end());
   }
-  if (!problems.empty()) return problems;
+  if (!problems.empty()) {
+    return problems;
+  }
   for (std::string& sentence : walk_orders(shape, order_file_orders(spec)).deadlock) {
     problems.push_back("deadlock: " + std::move(sentence));
   }

@@ -52,7 +52,9 @@ std::optional<model::TaskId> RecordedPicks::pick(const Observation& observation)
          decisions_[position_].task == model::DecisionRecord::kWait) {
     ++position_;
   }
-  if (position_ == decisions_.size()) return std::nullopt;
+  if (position_ == decisions_.size()) {
+    return std::nullopt;
+  }
   const model::TaskId picked{decisions_[position_].task};
   if (!std::binary_search(observation.ready.begin(), observation.ready.end(), picked)) {
     return std::nullopt;

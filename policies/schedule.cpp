@@ -24,7 +24,9 @@ std::vector<std::string> size_problems(const ProgramSpec& spec) {
   at_least_one("pipeline size", spec.pipeline);
   at_least_one("model chunks a stage", spec.model_chunks);
   at_least_one("number of micro-batches", spec.micro_batches);
-  if (!problems.empty()) return problems;
+  if (!problems.empty()) {
+    return problems;
+  }
   const double num_tasks = 3.0 * spec.pipeline * spec.model_chunks * spec.micro_batches;
   if (num_tasks > kNumTasksMax || spec.pipeline > kPipelineMax) {
     problems.push_back("the pipeline is too large to simulate: at most " +
@@ -78,7 +80,9 @@ std::vector<std::string> interleaved_problems(const ProgramSpec& spec) {
 }
 
 std::vector<std::string> chunk_problems(const ProgramSpec& spec, const char* schedule, int chunks) {
-  if (spec.model_chunks == chunks) return {};
+  if (spec.model_chunks == chunks) {
+    return {};
+  }
   return {std::string("the ") + schedule + " schedule has " + std::to_string(chunks) +
           " model chunk" + (chunks == 1 ? "" : "s") + " a stage, not " +
           std::to_string(spec.model_chunks)};
@@ -96,7 +100,9 @@ std::vector<Order> order_of_each_stage(const ProgramSpec& spec, OrderOfStage ord
 }  // namespace
 
 std::vector<std::string> schedule_problems(const ProgramSpec& spec) {
-  if (auto problems = size_problems(spec); !problems.empty()) return problems;
+  if (auto problems = size_problems(spec); !problems.empty()) {
+    return problems;
+  }
   switch (spec.schedule) {
     case ScheduleKind::GPipe:
       return {};

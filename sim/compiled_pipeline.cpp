@@ -77,7 +77,9 @@ CompiledPipeline compile_pipeline(const model::ProgramSpec& spec) {
   compiled.steps.reserve(walk.sequence.size() + static_cast<std::size_t>(shape.virtual_stages()));
   compiled.chunk_ends.resize(static_cast<std::size_t>(shape.pipeline));
   Compiler compiler(compiled);
-  for (const auto& [stage, task] : walk.sequence) compiler.append(stage.value, task);
+  for (const auto& [stage, task] : walk.sequence) {
+    compiler.append(stage.value, task);
+  }
   // A gather and a reduction a chunk, an optimizer step a stage.
   compiled.num_events += 2 * shape.virtual_stages() + shape.pipeline;
   return compiled;
@@ -85,9 +87,13 @@ CompiledPipeline compile_pipeline(const model::ProgramSpec& spec) {
 
 std::shared_ptr<const CompiledPipeline> PipelineCache::get(const model::ProgramSpec& spec) {
   Key key{spec.schedule, pipeline_shape(spec), spec.micro_batch_group, {}};
-  if (spec.schedule == model::ScheduleKind::OrderFile) key.orders = spec.orders;
+  if (spec.schedule == model::ScheduleKind::OrderFile) {
+    key.orders = spec.orders;
+  }
   auto& compiled = compiled_[std::move(key)];
-  if (!compiled) compiled = std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
+  if (!compiled) {
+    compiled = std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
+  }
   return compiled;
 }
 

@@ -119,12 +119,16 @@ Nanoseconds DataflowEvaluator::makespan(const CompiledPipeline& compiled,
   times_.end.resize(num_slots);
   times_.arrival.resize(num_slots);
   times_.reduces.resize(costs.num_units());
-  for (auto& reduces : times_.reduces) reduces.clear();
+  for (auto& reduces : times_.reduces) {
+    reduces.clear();
+  }
   times_.optimizer_end.assign(costs.num_units(), 0);
   times_.makespan = 0;
   lane_free_.assign(costs.num_units(), 0);
   send_free_.resize(2 * static_cast<std::size_t>(compiled.shape.pipeline) + 1);
-  for (int k = 0; k < costs.num_classes; ++k) evaluate_class(compiled, costs, k);
+  for (int k = 0; k < costs.num_classes; ++k) {
+    evaluate_class(compiled, costs, k);
+  }
   for (int stage = 0; stage < compiled.shape.pipeline; ++stage) {
     evaluate_reduces(compiled, costs, stage);
   }

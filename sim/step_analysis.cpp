@@ -40,7 +40,9 @@ class UnitAnalysis {
 
   RankResult run() {
     record_gathers();
-    for (const TaskId id : *in_.orders[unit_]) walk(id);
+    for (const TaskId id : *in_.orders[unit_]) {
+      walk(id);
+    }
     finish();
     result_.order = *in_.orders[unit_];
     return std::move(result_);
@@ -63,11 +65,15 @@ class UnitAnalysis {
       const Task task = shape_.task(id);
       record(Lane::Compute, model::event_kind(task.kind), task, start, end);
     }
-    if (row.send != SendKind::None) walk_send(id, row, end, in_.times.arrival[slot]);
+    if (row.send != SendKind::None) {
+      walk_send(id, row, end, in_.times.arrival[slot]);
+    }
   }
 
   Nanoseconds duration_of(TaskId id, const TaskRow& row) const {
-    if (!slowed_.empty()) return slowed_[static_cast<std::size_t>(id.value)];
+    if (!slowed_.empty()) {
+      return slowed_[static_cast<std::size_t>(id.value)];
+    }
     return class_durations_[row.cost];
   }
 
@@ -95,7 +101,9 @@ class UnitAnalysis {
       lane_free_ = arrival;
     }
     ++out_.events;
-    if (!in_.timeline) return;
+    if (!in_.timeline) {
+      return;
+    }
     const Lane own_lane = row.is_forward ? Lane::SendForward : Lane::SendBackward;
     record(in_.costs.overlap_p2p ? own_lane : Lane::Compute,
            row.is_forward ? EventKind::SendActivation : EventKind::SendGradient, shape_.task(id),
@@ -134,7 +142,9 @@ class UnitAnalysis {
   static Task whole_chunk(model::ChunkId chunk) { return {TaskKind::Forward, {-1}, chunk}; }
 
   void record(Lane lane, EventKind kind, const Task& task, Nanoseconds start, Nanoseconds end) {
-    if (!in_.timeline || start == end) return;
+    if (!in_.timeline || start == end) {
+      return;
+    }
     out_.timeline.push_back(
         {result_.rank, lane, kind, task.micro_batch, task.chunk, {start}, {end}});
   }

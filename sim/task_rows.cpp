@@ -10,7 +10,9 @@ using model::Task;
 using model::TaskKind;
 
 SendKind send_kind(const model::PipelineShape& shape, int stage, const Task& task) {
-  if (!model::sent_message(shape, {stage}, task).exists()) return SendKind::None;
+  if (!model::sent_message(shape, {stage}, task).exists()) {
+    return SendKind::None;
+  }
   return task.kind == TaskKind::Forward ? SendKind::Activation : SendKind::Gradient;
 }
 
@@ -44,7 +46,9 @@ TaskRows::TaskRows(const model::PipelineShape& shape)
   const int num_rows = shape.phases() * shape.model_chunks;
   rows_.reserve(static_cast<std::size_t>(shape.pipeline) * rows_per_stage_);
   for (int stage = 0; stage < shape.pipeline; ++stage) {
-    for (int row = 0; row < num_rows; ++row) rows_.push_back(make_row(shape, stage, row));
+    for (int row = 0; row < num_rows; ++row) {
+      rows_.push_back(make_row(shape, stage, row));
+    }
   }
   places_.reserve(static_cast<std::size_t>(shape.num_tasks()));
   for (int row = 0; row < num_rows; ++row) {

@@ -15,7 +15,9 @@ std::string text_of(const model::ProgramSpec& spec, const Order& order) {
   const model::PipelineShape shape = pipeline_shape(spec);
   std::string text;
   for (const model::TaskId id : order) {
-    if (!text.empty()) text += ' ';
+    if (!text.empty()) {
+      text += ' ';
+    }
     text += to_text(shape.task(id));
   }
   return text;
@@ -23,7 +25,9 @@ std::string text_of(const model::ProgramSpec& spec, const Order& order) {
 
 std::vector<std::string> texts_of(const model::ProgramSpec& spec) {
   std::vector<std::string> texts;
-  for (const Order& order : schedule_orders(spec)) texts.push_back(text_of(spec, order));
+  for (const Order& order : schedule_orders(spec)) {
+    texts.push_back(text_of(spec, order));
+  }
   return texts;
 }
 

@@ -10,7 +10,9 @@ namespace {
 using tests::uniform_spec;
 
 std::string text_of(const Program& program, const Message& message) {
-  if (!message.exists()) return "-";
+  if (!message.exists()) {
+    return "-";
+  }
   return "stage " + std::to_string(message.stage.value) + " " +
          to_text(program.shape.task(message.task));
 }
@@ -103,7 +105,9 @@ TEST(ProgramBuilder, BothEndsOfAMessageAgree) {
         for (std::int32_t id = 0; id < program.num_tasks(); ++id) {
           const Message& message = program.sends[static_cast<std::size_t>(id)];
           receives += program.receives[static_cast<std::size_t>(id)].exists() ? 1 : 0;
-          if (!message.exists()) continue;
+          if (!message.exists()) {
+            continue;
+          }
           ++sends;
           const Program& receiver = programs[static_cast<std::size_t>(message.stage.value)];
           const Message& back = receiver.receives[static_cast<std::size_t>(message.task.value)];

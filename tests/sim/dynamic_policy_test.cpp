@@ -70,8 +70,12 @@ TEST(DynamicPolicy, OneArrivalChangedGivesOtherDecisions) {
       const ExecutorLog& log = result.logs[rank];
       for (const DecisionRecord& decision : log.decisions) {
         const std::size_t index = decision.after_event - 1;
-        if (log.events[index].kind != ExecutorEventKind::MessageArrived) continue;
-        if (index + 1 == log.events.size()) continue;
+        if (log.events[index].kind != ExecutorEventKind::MessageArrived) {
+          continue;
+        }
+        if (index + 1 == log.events.size()) {
+          continue;
+        }
         std::vector<ExecutorEvent> events = log.events;
         std::swap(events[index], events[index + 1]);
         const policies::Replay again = replay_greedy(programs[rank], {}, events);
@@ -92,7 +96,9 @@ TEST(DynamicPolicy, OneDurationChangedGivesOtherDecisions) {
   const auto programs = build_programs(spec);
   std::vector<ExecutorEvent> events = result.logs[1].events;
   for (ExecutorEvent& event : events) {
-    if (event.kind != ExecutorEventKind::TaskDone) continue;
+    if (event.kind != ExecutorEventKind::TaskDone) {
+      continue;
+    }
     event.duration = static_cast<model::QuantisedDuration>(event.duration + 64);
     break;
   }
@@ -147,7 +153,9 @@ TEST(DynamicPolicy, GradientsComeInOrder) {
     int next[2] = {0, 0};
     for (const model::TaskId id : rank.order) {
       const model::Task task = result.shape.task(id);
-      if (task.kind != model::TaskKind::BackwardWeight) continue;
+      if (task.kind != model::TaskKind::BackwardWeight) {
+        continue;
+      }
       EXPECT_EQ(task.micro_batch.value, next[task.chunk.value]++);
     }
   }
@@ -193,7 +201,9 @@ TEST(DynamicPolicy, MessagesWaitForReceiveSlots) {
           continue;
         }
         const auto& message = programs[rank].receives[static_cast<std::size_t>(event.id)];
-        if (!message.exists()) continue;
+        if (!message.exists()) {
+          continue;
+        }
         waiting[message.channel] += event.kind == ExecutorEventKind::MessageArrived ? 1 : -1;
         most = std::max(most, waiting[message.channel]);
       }

@@ -15,7 +15,9 @@ inline model::ProgramSpec random_spec(Random& random, model::ScheduleKind schedu
                                       int m) {
   model::ProgramSpec spec{
       .pipeline = p, .model_chunks = v, .micro_batches = m, .schedule = schedule};
-  for (int stage = 0; stage < p; ++stage) spec.stages.push_back(random_stage(random, v));
+  for (int stage = 0; stage < p; ++stage) {
+    spec.stages.push_back(random_stage(random, v));
+  }
   return spec;
 }
 
@@ -42,7 +44,9 @@ void visit_every_shape(Visit visit) {
       for (int v = 1; v <= 2; ++v) {
         for (int m = 1; m <= (schedule == ScheduleKind::Interleaved ? 8 : 4); ++m) {
           const model::ProgramSpec spec = random_spec(random, schedule, p, v, m);
-          if (policies::schedule_problems(spec).empty()) visit(spec);
+          if (policies::schedule_problems(spec).empty()) {
+            visit(spec);
+          }
         }
       }
     }
@@ -79,7 +83,9 @@ inline model::ProgramSpec random_plan(Random& random) {
     if (spec.schedule == ScheduleKind::Interleaved) {
       spec.micro_batch_group = static_cast<int>(random.in(0, 8));
     }
-    if (!policies::schedule_problems(spec).empty()) continue;
+    if (!policies::schedule_problems(spec).empty()) {
+      continue;
+    }
     spec.send_activation = {random.in(0, 30)};
     spec.send_gradient = {random.in(0, 30)};
     spec.overlap_p2p = random.coin();

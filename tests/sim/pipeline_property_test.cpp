@@ -27,7 +27,9 @@ void for_each_random_plan(int count, Check check) {
     SCOPED_TRACE(tests::describe(spec));
     SCOPED_TRACE(tests::rerun_line("sim_property_test", seed));
     check(spec, random);
-    if (::testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) {
+      return;
+    }
   }
 }
 
@@ -43,7 +45,9 @@ TEST(PipelineProperty, EveryTaskRunsOnceAndBackwardAfterForward) {
             position.emplace(shape.task(rank.order[static_cast<std::size_t>(n)]), n).second);
       }
       for (const auto& [task, when] : position) {
-        if (task.kind == TaskKind::Forward) continue;
+        if (task.kind == TaskKind::Forward) {
+          continue;
+        }
         const TaskKind before =
             task.kind == TaskKind::BackwardWeight ? TaskKind::BackwardInput : TaskKind::Forward;
         ASSERT_LT(position.at({before, task.micro_batch, task.chunk}), when) << to_text(task);
@@ -162,7 +166,9 @@ TEST(PipelineProperty, DifferencesUnfoldOnlyWhatTheyTouch) {
         expect_same_rank(folded.ranks[replica_class * p + rank % p], unfolded.ranks[rank]);
       }
       int multiplicity = 0;
-      for (std::size_t k = 0; k < 2; ++k) multiplicity += folded.ranks[k * p].multiplicity;
+      for (std::size_t k = 0; k < 2; ++k) {
+        multiplicity += folded.ranks[k * p].multiplicity;
+      }
       ASSERT_EQ(multiplicity, replicas.count);
     }
   });

@@ -105,7 +105,9 @@ TEST(StepShare, SpeedScalesTasksAndOptimizer) {
 // in the order of the lane, and so their chunks were reduced the wrong way round.
 TEST(StepShare, TasksOfNoLengthEndInTheOrderOfTheLane) {
   model::ProgramSpec spec = uniform_spec({ScheduleKind::ZeroBubbleV, 1, 2, 1, 10, 12, 0});
-  for (model::ChunkCost& chunk : spec.stages[0].chunks) chunk.gradient_reduce = {7};
+  for (model::ChunkCost& chunk : spec.stages[0].chunks) {
+    chunk.gradient_reduce = {7};
+  }
   spec.orders = {{"F0.0", "F0.1", "I0.1", "I0.0", "W0.1", "W0.0"}};
   spec.orders_fold = true;
   spec.schedule = ScheduleKind::OrderFile;
@@ -113,7 +115,9 @@ TEST(StepShare, TasksOfNoLengthEndInTheOrderOfTheLane) {
     const PipelineResult result = simulate_pipeline(spec, engine, {.timeline = true});
     std::vector<int> reduced;
     for (const model::EventRecord& record : result.timeline) {
-      if (record.kind == model::EventKind::GradientReduce) reduced.push_back(record.chunk.value);
+      if (record.kind == model::EventKind::GradientReduce) {
+        reduced.push_back(record.chunk.value);
+      }
     }
     EXPECT_EQ(reduced, (std::vector<int>{1, 0}));
   }
