@@ -31,8 +31,8 @@ class Backend {
   // Steps the optimizer in the compute lane. Ends in OptimizerDone.
   virtual void issue_optimizer(model::RankId rank) = 0;
 
-  // The receive slot of the message that `consumer` waited for is free again. Ends in CreditReturned
-  // at the sender. Only called when slots are limited.
+  // The receive slot of the message that `consumer` waited for is free again. Ends in
+  // CreditReturned at the sender. Only called when slots are limited.
   virtual void return_credit(model::RankId rank, model::TaskId consumer) = 0;
 
   // Tells the followers of this rank's tensor-, context- or expert-parallel group what its policy

@@ -51,15 +51,23 @@ Executor::Executor(const ExecutorSetup& setup)
   MEGATWIN_ASSERT(source_ != OrderSource::List || std::ssize(order_) == num_tasks, order_.size());
   chunks_.resize(num_chunks);
   std::fill(std::begin(free_slots_), std::end(free_slots_), options_.receive_slots);
-  if (options_.receive_slots > 0) held_.resize(words_for(num_tasks));
-  if (source_ == OrderSource::Announced) announced_.reserve(static_cast<std::size_t>(num_tasks));
-  if (source_ != OrderSource::Policy) return;
+  if (options_.receive_slots > 0) {
+    held_.resize(words_for(num_tasks));
+  }
+  if (source_ == OrderSource::Announced) {
+    announced_.reserve(static_cast<std::size_t>(num_tasks));
+  }
+  if (source_ != OrderSource::Policy) {
+    return;
+  }
   const std::size_t num_averages = static_cast<std::size_t>(program_->shape.phases()) * num_chunks;
   averages_.resize(num_averages);
   average_codes_.resize(num_averages);
   ready_.resize(words_for(num_tasks));
   for (std::int32_t id = 0; id < num_tasks; ++id) {
-    if (waits({id}) == 0) set_ready({id}, true);
+    if (waits({id}) == 0) {
+      set_ready({id}, true);
+    }
   }
 }
 
@@ -98,7 +106,9 @@ bool Executor::accepts(const ExecutorEvent& event) const {
 void Executor::on_event(const ExecutorEvent& event) {
   MEGATWIN_ASSERT(accepts(event), "rank ", rank_.value, " event kind ",
                   static_cast<int>(event.kind), " id ", event.id);
-  if (log_ != nullptr) log_->events.push_back(event);
+  if (log_ != nullptr) {
+    log_->events.push_back(event);
+  }
   switch (event.kind) {
     case ExecutorEventKind::StepStarted:
       for (std::int32_t chunk = 0; chunk < program_->shape.model_chunks; ++chunk) {
@@ -113,11 +123,15 @@ void Executor::on_event(const ExecutorEvent& event) {
       break;
     case ExecutorEventKind::GatherDone: {
       const std::int32_t first = event.id * program_->shape.micro_batches;
-      for (std::int32_t n = 0; n < program_->shape.micro_batches; ++n) satisfy({first + n});
+      for (std::int32_t n = 0; n < program_->shape.micro_batches; ++n) {
+        satisfy({first + n});
+      }
       break;
     }
     case ExecutorEventKind::ReduceDone:
-      if (++chunks_reduced_ == program_->shape.model_chunks) backend_->issue_optimizer(rank_);
+      if (++chunks_reduced_ == program_->shape.model_chunks) {
+        backend_->issue_optimizer(rank_);
+      }
       return;
     case ExecutorEventKind::OptimizerDone:
       finished_ = true;
@@ -139,12 +153,16 @@ void Executor::on_task_done(const ExecutorEvent& event) {
   --in_flight_;
   ++tasks_done_;
   release_memory(task);
-  if (source_ == OrderSource::Policy) update_average(task, event.duration);
+  if (source_ == OrderSource::Policy) {
+    update_average(task, event.duration);
+  }
   if (options_.receive_slots > 0 &&
       program_->receives[static_cast<std::size_t>(id.value)].exists()) {
     backend_->return_credit(rank_, id);
   }
-  if (task.kind != program_->shape.last_kind()) return;
+  if (task.kind != program_->shape.last_kind()) {
+    return;
+  }
   if (++chunk_state(task.chunk).gradients_done == program_->shape.micro_batches) {
     on_chunk_done(task.chunk);
   }
@@ -157,8 +175,12 @@ void Executor::on_chunk_done(ChunkId chunk) {
     backend_->issue_reduce(rank_, chunk);
     return;
   }
-  if (tasks_done_ < program_->num_tasks()) return;
-  for (const ChunkState& state : chunks_) backend_->issue_reduce(rank_, {state.finish_rank});
+  if (tasks_done_ < program_->num_tasks()) {
+    return;
+  }
+  for (const ChunkState& state : chunks_) {
+    backend_->issue_reduce(rank_, {state.finish_rank});
+  }
 }
 
 void Executor::on_credit(std::int32_t channel) {
@@ -166,7 +188,9 @@ void Executor::on_credit(std::int32_t channel) {
   for (std::size_t word = 0; word < held_.size(); ++word) {
     for (std::uint64_t bits = held_[word]; bits != 0; bits &= bits - 1) {
       const TaskId task{static_cast<std::int32_t>(64 * word) + std::countr_zero(bits)};
-      if (program_->sends[static_cast<std::size_t>(task.value)].channel != channel) continue;
+      if (program_->sends[static_cast<std::size_t>(task.value)].channel != channel) {
+        continue;
+      }
       held_[word] &= ~(bits & (~bits + 1));
       issue_send(task);
       return;
@@ -177,7 +201,9 @@ void Executor::on_credit(std::int32_t channel) {
 void Executor::satisfy(TaskId task) {
   std::uint8_t& left = waits(task);
   MEGATWIN_ASSERT(left > 0 && left < kIssued, "task ", task.value, " waits for ", int{left});
-  if (--left == 0 && source_ == OrderSource::Policy) set_ready(task, true);
+  if (--left == 0 && source_ == OrderSource::Policy) {
+    set_ready(task, true);
+  }
 }
 
 void Executor::set_ready(TaskId task, bool ready) {
@@ -208,8 +234,8 @@ void Executor::release_memory(const Task& task) {
 
 void Executor::update_average(const Task& task, model::QuantisedDuration duration) {
   const model::PipelineShape& shape = program_->shape;
-  const auto index = static_cast<std::size_t>(shape.phase_of(task.kind) * shape.model_chunks +
-                                              task.chunk.value);
+  const auto index =
+      static_cast<std::size_t>(shape.phase_of(task.kind) * shape.model_chunks + task.chunk.value);
   const std::int64_t ns = model::dequantise(duration).ns;
   std::int64_t& average = averages_[index].ns;
   average = average_codes_[index] == 0 ? ns : average + (ns - average) / kAverageLength;
@@ -235,7 +261,9 @@ void Executor::walk_list(std::span<const TaskId> order) {
   while (in_flight_ < options_.issue_depth && position_ < order.size() &&
          waits(order[position_]) == 0) {
     const TaskId task = order[position_];
-    if (log_ != nullptr) record_decision(task.value, position_);
+    if (log_ != nullptr) {
+      record_decision(task.value, position_);
+    }
     ++position_;
     issue(task);
   }
@@ -244,7 +272,9 @@ void Executor::walk_list(std::span<const TaskId> order) {
 // Whether the policy picked something.
 bool Executor::ask_policy() {
   collect_ready();
-  if (scratch_->ready.empty()) return false;
+  if (scratch_->ready.empty()) {
+    return false;
+  }
   const Observation observation{.program = *program_,
                                 .ready = scratch_->ready,
                                 .memory_used = memory_used_,
@@ -253,13 +283,14 @@ bool Executor::ask_policy() {
                                 .in_flight = in_flight_,
                                 .issue_depth = options_.issue_depth,
                                 .durations = average_codes_};
-  const std::uint64_t hash =
-      log_ != nullptr ? state_hash(observation, policy_->state_line()) : 0;
+  const std::uint64_t hash = log_ != nullptr ? state_hash(observation, policy_->state_line()) : 0;
   const std::optional<TaskId> picked = policy_->pick(observation);
   if (log_ != nullptr) {
     record_decision(picked ? picked->value : model::DecisionRecord::kWait, hash);
   }
-  if (!picked) return false;
+  if (!picked) {
+    return false;
+  }
   MEGATWIN_ASSERT(std::binary_search(scratch_->ready.begin(), scratch_->ready.end(), *picked),
                   "the policy picked task ", picked->value, ", which is not ready");
   backend_->announce(rank_, *picked);
@@ -272,7 +303,9 @@ void Executor::collect_ready() {
   for (std::size_t word = 0; word < ready_.size(); ++word) {
     for (std::uint64_t bits = ready_[word]; bits != 0; bits &= bits - 1) {
       const TaskId task{static_cast<std::int32_t>(64 * word) + std::countr_zero(bits)};
-      if (may_issue(task)) scratch_->ready.push_back(task);
+      if (may_issue(task)) {
+        scratch_->ready.push_back(task);
+      }
     }
   }
 }
@@ -283,7 +316,9 @@ bool Executor::may_issue(TaskId id) const {
   if (task.kind == TaskKind::Forward) {
     return memory_used_ + program_->chunk_memory[chunk].activation <= options_.memory_limit;
   }
-  if (!options_.gradients_in_order || task.kind != program_->shape.last_kind()) return true;
+  if (!options_.gradients_in_order || task.kind != program_->shape.last_kind()) {
+    return true;
+  }
   return chunks_[chunk].gradients_issued == task.micro_batch.value;
 }
 
@@ -291,15 +326,23 @@ void Executor::issue(TaskId id) {
   const auto index = static_cast<std::size_t>(id.value);
   const Task& task = program_->tasks[index];
   waits(id) = kIssued;
-  if (source_ == OrderSource::Policy) set_ready(id, false);
+  if (source_ == OrderSource::Policy) {
+    set_ready(id, false);
+  }
   ++in_flight_;
   if (task.kind == TaskKind::Forward) {
     memory_used_ += program_->chunk_memory[static_cast<std::size_t>(task.chunk.value)].activation;
   }
-  if (task.kind == program_->shape.last_kind()) ++chunk_state(task.chunk).gradients_issued;
+  if (task.kind == program_->shape.last_kind()) {
+    ++chunk_state(task.chunk).gradients_issued;
+  }
   backend_->issue_task(rank_, id);
-  if (program_->sends[index].exists()) issue_send(id);
-  for (const TaskId successor : program_->successors_of(id)) satisfy(successor);
+  if (program_->sends[index].exists()) {
+    issue_send(id);
+  }
+  for (const TaskId successor : program_->successors_of(id)) {
+    satisfy(successor);
+  }
 }
 
 void Executor::issue_send(TaskId task) {
@@ -316,8 +359,7 @@ void Executor::issue_send(TaskId task) {
 }
 
 void Executor::record_decision(std::int32_t task, std::uint64_t hash) {
-  log_->decisions.push_back(
-      {task, static_cast<std::uint32_t>(log_->events.size()), hash});
+  log_->decisions.push_back({task, static_cast<std::uint32_t>(log_->events.size()), hash});
 }
 
 }  // namespace megatwin::policies

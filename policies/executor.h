@@ -52,7 +52,7 @@ struct ExecutorSetup {
   std::span<const model::TaskId> order;  // OrderSource::List.
   Policy* policy = nullptr;              // OrderSource::Policy.
   ExecutorOptions options;
-  model::ExecutorLog* log = nullptr;     // Borrowed; may be null.
+  model::ExecutorLog* log = nullptr;  // Borrowed; may be null.
 };
 
 class Executor {
@@ -83,7 +83,7 @@ class Executor {
   struct ChunkState {
     std::int32_t gradients_issued = 0;  // Tasks that add to the gradients of the chunk.
     std::int32_t gradients_done = 0;
-    std::int32_t finish_rank = 0;       // The chunk that finished n-th, at index n.
+    std::int32_t finish_rank = 0;  // The chunk that finished n-th, at index n.
   };
   struct MovingAverage {
     std::int64_t ns = 0;
@@ -130,9 +130,9 @@ class Executor {
   model::Bytes memory_used_;
   std::int32_t free_slots_[model::kNumChannels];
 
-  std::vector<std::uint8_t> waits_;    // Still to come, or kIssued, or kDone.
-  std::vector<std::uint64_t> ready_;   // A bit a task; only when a policy decides.
-  std::vector<std::uint64_t> held_;    // Tasks whose send waits for a slot; only with a limit.
+  std::vector<std::uint8_t> waits_;   // Still to come, or kIssued, or kDone.
+  std::vector<std::uint64_t> ready_;  // A bit a task; only when a policy decides.
+  std::vector<std::uint64_t> held_;   // Tasks whose send waits for a slot; only with a limit.
   std::vector<model::TaskId> announced_;
   std::vector<ChunkState> chunks_;
   std::vector<MovingAverage> averages_;

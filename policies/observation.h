@@ -1,5 +1,5 @@
-// All that a policy may see when it is asked: logical state only, the same in every world. No clock,
-// no queue length of a driver, no allocator.
+// All that a policy may see when it is asked: logical state only, the same in every world. No
+// clock, no queue length of a driver, no allocator.
 #ifndef MEGATWIN_POLICIES_OBSERVATION_H_
 #define MEGATWIN_POLICIES_OBSERVATION_H_
 

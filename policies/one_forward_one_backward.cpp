@@ -48,12 +48,16 @@ Order with_warm_up(const model::PipelineShape& shape, int group, int warm_up) {
                                    ChunkId{shape.model_chunks - 1 - position}}));
   };
   const std::size_t ahead = std::min(static_cast<std::size_t>(warm_up), table.size());
-  for (std::size_t index = 0; index < ahead; ++index) forward(index);
+  for (std::size_t index = 0; index < ahead; ++index) {
+    forward(index);
+  }
   for (std::size_t index = ahead; index < table.size(); ++index) {
     forward(index);
     backward(index - ahead);
   }
-  for (std::size_t index = table.size() - ahead; index < table.size(); ++index) backward(index);
+  for (std::size_t index = table.size() - ahead; index < table.size(); ++index) {
+    backward(index);
+  }
   return order;
 }
 

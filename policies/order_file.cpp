@@ -15,7 +15,8 @@ using model::TaskId;
 std::string token_problem(const PipelineShape& shape, const std::string& token) {
   const auto task = model::task_from_text(token);
   if (!task) {
-    return "'" + token + "' is no task; expected a letter of F B I W, the micro-batch, a full stop"
+    return "'" + token +
+           "' is no task; expected a letter of F B I W, the micro-batch, a full stop"
            " and the chunk, such as F0.1";
   }
   if (task->kind != shape.kind_of(shape.phase_of(task->kind))) {
@@ -44,10 +45,12 @@ std::vector<std::string> stage_problems(const PipelineShape& shape, int stage,
   }
   for (std::int32_t id = 0; id < shape.num_tasks(); ++id) {
     const int times = count[static_cast<std::size_t>(id)];
-    if (times == 1) continue;
-    problems.push_back(place + to_text(shape.task(TaskId{id})) +
-                       (times == 0 ? " is missing"
-                                   : " is there " + std::to_string(times) + " times"));
+    if (times == 1) {
+      continue;
+    }
+    problems.push_back(
+        place + to_text(shape.task(TaskId{id})) +
+        (times == 0 ? " is missing" : " is there " + std::to_string(times) + " times"));
   }
   return problems;
 }
@@ -85,7 +88,9 @@ std::vector<std::string> order_file_problems(const ProgramSpec& spec) {
     auto found = stage_problems(shape, stage, spec.orders[static_cast<std::size_t>(stage)]);
     problems.insert(problems.end(), found.begin(), found.end());
   }
-  if (!problems.empty()) return problems;
+  if (!problems.empty()) {
+    return problems;
+  }
   for (std::string& sentence : walk_orders(shape, order_file_orders(spec)).deadlock) {
     problems.push_back("deadlock: " + std::move(sentence));
   }

@@ -41,7 +41,9 @@ class Walker {
   OrderWalk run() {
     OrderWalk walk;
     walk.sequence.reserve(gone_.size());
-    for (std::int32_t stage = 0; stage < std::ssize(orders_); ++stage) turn_.push_back(stage);
+    for (std::int32_t stage = 0; stage < std::ssize(orders_); ++stage) {
+      turn_.push_back(stage);
+    }
     while (!turn_.empty()) {
       const std::int32_t stage = turn_.front();
       turn_.pop_front();
@@ -50,7 +52,9 @@ class Walker {
     }
     for (std::int32_t stage = 0; stage < std::ssize(orders_); ++stage) {
       const Order& order = orders_[index(stage)];
-      if (position_[index(stage)] == order.size()) continue;
+      if (position_[index(stage)] == order.size()) {
+        continue;
+      }
       walk.deadlock.push_back("stage " + std::to_string(stage) + " waits forever before " +
                               to_text(shape_.task(order[position_[index(stage)]])));
     }
@@ -85,12 +89,16 @@ class Walker {
   std::int64_t local_neighbour(StageId stage, const Task& task) const {
     const int direction = task.kind == TaskKind::Forward ? -1 : 1;
     const int there = shape_.virtual_stage(stage, task.chunk) + direction;
-    if (there < 0 || there >= shape_.virtual_stages()) return Row::kNone;
+    if (there < 0 || there >= shape_.virtual_stages()) {
+      return Row::kNone;
+    }
     return flat(stage, shape_.task_id({task.kind, task.micro_batch, shape_.chunk_of(there)}));
   }
 
   void enqueue(std::int32_t stage) {
-    if (queued_[index(stage)] != 0) return;
+    if (queued_[index(stage)] != 0) {
+      return;
+    }
     queued_[index(stage)] = 1;
     turn_.push_back(stage);
   }
@@ -98,19 +106,25 @@ class Walker {
   void step(std::int32_t stage, OrderWalk& walk) {
     const Order& order = orders_[index(stage)];
     std::size_t& position = position_[index(stage)];
-    if (position == order.size()) return;
+    if (position == order.size()) {
+      return;
+    }
     const TaskId task = order[position];
     const std::int32_t rows_per_stage = num_tasks_ / shape_.micro_batches;
     const std::int32_t micro_batch = task.value % shape_.micro_batches;
     const Row& row =
         rows_[index(std::int64_t{stage} * rows_per_stage + task.value / shape_.micro_batches)];
     for (const std::int64_t needed : row.needs) {
-      if (needed != Row::kNone && gone_[index(needed + micro_batch)] == 0) return;
+      if (needed != Row::kNone && gone_[index(needed + micro_batch)] == 0) {
+        return;
+      }
     }
     gone_[index(row.first + micro_batch)] = 1;
     walk.sequence.push_back({{stage}, task});
     ++position;
-    if (row.wakes >= 0) enqueue(row.wakes);
+    if (row.wakes >= 0) {
+      enqueue(row.wakes);
+    }
     enqueue(stage);
   }
 

@@ -37,8 +37,8 @@ Replay replay(const ReplaySetup& setup, std::span<const model::ExecutorEvent> ev
   Replay result;
   for (std::size_t index = 0; index < events.size(); ++index) {
     if (!executor.accepts(events[index])) {
-      result.divergence = "event " + std::to_string(index) +
-                          " of the log cannot follow the decisions before it";
+      result.divergence =
+          "event " + std::to_string(index) + " of the log cannot follow the decisions before it";
       break;
     }
     executor.on_event(events[index]);
@@ -52,7 +52,9 @@ std::optional<model::TaskId> RecordedPicks::pick(const Observation& observation)
          decisions_[position_].task == model::DecisionRecord::kWait) {
     ++position_;
   }
-  if (position_ == decisions_.size()) return std::nullopt;
+  if (position_ == decisions_.size()) {
+    return std::nullopt;
+  }
   const model::TaskId picked{decisions_[position_].task};
   if (!std::binary_search(observation.ready.begin(), observation.ready.end(), picked)) {
     return std::nullopt;

@@ -9,17 +9,31 @@ namespace {
 using model::ProgramSpec;
 using model::ScheduleKind;
 
+// So that a stage fits into 16 bits and a task of all stages into 28.
+constexpr int kPipelineMax = 65'535;
+constexpr int kNumTasksMax = (1 << 28) - 1;
+
 std::vector<std::string> size_problems(const ProgramSpec& spec) {
   std::vector<std::string> problems;
   const auto at_least_one = [&](const char* name, int value) {
     if (value < 1) {
-      problems.push_back(std::string(name) + " is " + std::to_string(value) + ", must be at least 1");
+      problems.push_back(std::string(name) + " is " + std::to_string(value) +
+                         ", must be at least 1");
     }
   };
   at_least_one("pipeline size", spec.pipeline);
   at_least_one("model chunks a stage", spec.model_chunks);
   at_least_one("number of micro-batches", spec.micro_batches);
-  if (!problems.empty()) return problems;
+  if (!problems.empty()) {
+    return problems;
+  }
+  const double num_tasks = 3.0 * spec.pipeline * spec.model_chunks * spec.micro_batches;
+  if (num_tasks > kNumTasksMax || spec.pipeline > kPipelineMax) {
+    problems.push_back("the pipeline is too large to simulate: at most " +
+                       std::to_string(kPipelineMax) + " stages and " +
+                       std::to_string(kNumTasksMax) + " tasks");
+    return problems;
+  }
   if (std::ssize(spec.stages) != spec.pipeline) {
     problems.push_back("costs are given for " + std::to_string(spec.stages.size()) +
                        " stages, the plan has " + std::to_string(spec.pipeline));
@@ -65,9 +79,10 @@ std::vector<std::string> interleaved_problems(const ProgramSpec& spec) {
   return problems;
 }
 
-std::vector<std::string> chunk_problems(const ProgramSpec& spec, const char* schedule,
-                                        int chunks) {
-  if (spec.model_chunks == chunks) return {};
+std::vector<std::string> chunk_problems(const ProgramSpec& spec, const char* schedule, int chunks) {
+  if (spec.model_chunks == chunks) {
+    return {};
+  }
   return {std::string("the ") + schedule + " schedule has " + std::to_string(chunks) +
           " model chunk" + (chunks == 1 ? "" : "s") + " a stage, not " +
           std::to_string(spec.model_chunks)};
@@ -85,7 +100,9 @@ std::vector<Order> order_of_each_stage(const ProgramSpec& spec, OrderOfStage ord
 }  // namespace
 
 std::vector<std::string> schedule_problems(const ProgramSpec& spec) {
-  if (auto problems = size_problems(spec); !problems.empty()) return problems;
+  if (auto problems = size_problems(spec); !problems.empty()) {
+    return problems;
+  }
   switch (spec.schedule) {
     case ScheduleKind::GPipe:
       return {};

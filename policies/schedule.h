@@ -14,8 +14,8 @@ namespace megatwin::policies {
 
 using Order = std::vector<model::TaskId>;
 
-// Why `spec` cannot run, in words for its author; empty when it can. Looks at the sizes, at what the
-// schedule demands of p, v and m, and at the order file down to deadlocks between stages.
+// Why `spec` cannot run, in words for its author; empty when it can. Looks at the sizes, at what
+// the schedule demands of p, v and m, and at the order file down to deadlocks between stages.
 std::vector<std::string> schedule_problems(const model::ProgramSpec& spec);
 
 // What is legal here, but refused or slow elsewhere.

@@ -38,8 +38,12 @@ std::uint64_t state_hash(const Observation& observation, std::string_view state_
   }
   hash.add(static_cast<std::uint64_t>(observation.in_flight));
   hash.add(static_cast<std::uint64_t>(observation.issue_depth));
-  for (const model::QuantisedDuration duration : observation.durations) hash.add(duration);
-  for (const char c : state_line) hash.add_byte(static_cast<std::uint8_t>(c));
+  for (const model::QuantisedDuration duration : observation.durations) {
+    hash.add(duration);
+  }
+  for (const char c : state_line) {
+    hash.add_byte(static_cast<std::uint8_t>(c));
+  }
   return hash.value();
 }
 

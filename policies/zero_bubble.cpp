@@ -52,11 +52,15 @@ Order zero_bubble_h1_order(const PipelineShape& shape, model::StageId stage) {
   order.reserve(static_cast<std::size_t>(shape.num_tasks()));
   Lister list(shape, order);
   const int warm_up = std::min(shape.pipeline - 1 - stage.value, shape.micro_batches);
-  for (int i = 0; i < warm_up; ++i) list.next(TaskKind::Forward, 0);
+  for (int i = 0; i < warm_up; ++i) {
+    list.next(TaskKind::Forward, 0);
+  }
   for (int i = 0; i < shape.micro_batches; ++i) {
     list.next(TaskKind::Forward, 0);
     list.next(TaskKind::BackwardInput, 0);
-    if (i >= stage.value) list.next(TaskKind::BackwardWeight, 0);
+    if (i >= stage.value) {
+      list.next(TaskKind::BackwardWeight, 0);
+    }
   }
   while (list.count(TaskKind::BackwardWeight, 0) < shape.micro_batches) {
     list.next(TaskKind::BackwardWeight, 0);
@@ -79,7 +83,9 @@ Order zero_bubble_v_order(const PipelineShape& shape, model::StageId stage) {
   order.reserve(static_cast<std::size_t>(shape.num_tasks()));
   Lister list(shape, order);
 
-  for (int n = 0; n < 2 * (p - i) - 1; ++n) list.next(TaskKind::Forward, 0);
+  for (int n = 0; n < 2 * (p - i) - 1; ++n) {
+    list.next(TaskKind::Forward, 0);
+  }
   for (int n = 0; n < i; ++n) {
     list.next(TaskKind::Forward, 1);
     list.next(TaskKind::Forward, 0);
@@ -89,7 +95,9 @@ Order zero_bubble_v_order(const PipelineShape& shape, model::StageId stage) {
     next_whole_backward(list, 1);
   }
   while (list.count(TaskKind::Forward, 1) < m) {
-    if (list.count(TaskKind::Forward, 0) < m) list.next(TaskKind::Forward, 0);
+    if (list.count(TaskKind::Forward, 0) < m) {
+      list.next(TaskKind::Forward, 0);
+    }
     next_whole_backward(list, 0);
     list.next(TaskKind::Forward, 1);
     next_whole_backward(list, 1);
@@ -98,7 +106,9 @@ Order zero_bubble_v_order(const PipelineShape& shape, model::StageId stage) {
     list.next(TaskKind::BackwardInput, 0);
     list.next(TaskKind::BackwardInput, 1);
   }
-  for (int n = 0; n < p - i; ++n) next_whole_backward(list, 0);
+  for (int n = 0; n < p - i; ++n) {
+    next_whole_backward(list, 0);
+  }
   for (const std::int32_t chunk : {1, 0}) {
     while (list.count(TaskKind::BackwardWeight, chunk) < m) {
       list.next(TaskKind::BackwardWeight, chunk);

@@ -45,14 +45,13 @@ class Compiler {
  private:
   // A task of no duration holds the lane until the parameters are there.
   void append_gather_wait(int stage, int chunk) {
-    out_.steps.push_back(
-        {.slot = static_cast<std::uint32_t>(layout_.unread()),
-         .waits_for = static_cast<std::uint32_t>(layout_.gather(stage, chunk)),
-         .cost = static_cast<std::uint32_t>(shape_.pipeline * shape_.phases() *
-                                            shape_.model_chunks),
-         .send_lane = static_cast<std::uint32_t>(2 * shape_.pipeline),
-         .stage = static_cast<std::uint16_t>(stage),
-         .send = SendKind::None});
+    out_.steps.push_back({.slot = static_cast<std::uint32_t>(layout_.unread()),
+                          .waits_for = static_cast<std::uint32_t>(layout_.gather(stage, chunk)),
+                          .cost = static_cast<std::uint32_t>(shape_.pipeline * shape_.phases() *
+                                                             shape_.model_chunks),
+                          .send_lane = static_cast<std::uint32_t>(2 * shape_.pipeline),
+                          .stage = static_cast<std::uint16_t>(stage),
+                          .send = SendKind::None});
   }
 
   CompiledPipeline& out_;
@@ -78,7 +77,9 @@ CompiledPipeline compile_pipeline(const model::ProgramSpec& spec) {
   compiled.steps.reserve(walk.sequence.size() + static_cast<std::size_t>(shape.virtual_stages()));
   compiled.chunk_ends.resize(static_cast<std::size_t>(shape.pipeline));
   Compiler compiler(compiled);
-  for (const auto& [stage, task] : walk.sequence) compiler.append(stage.value, task);
+  for (const auto& [stage, task] : walk.sequence) {
+    compiler.append(stage.value, task);
+  }
   // A gather and a reduction a chunk, an optimizer step a stage.
   compiled.num_events += 2 * shape.virtual_stages() + shape.pipeline;
   return compiled;
@@ -86,9 +87,13 @@ CompiledPipeline compile_pipeline(const model::ProgramSpec& spec) {
 
 std::shared_ptr<const CompiledPipeline> PipelineCache::get(const model::ProgramSpec& spec) {
   Key key{spec.schedule, pipeline_shape(spec), spec.micro_batch_group, {}};
-  if (spec.schedule == model::ScheduleKind::OrderFile) key.orders = spec.orders;
+  if (spec.schedule == model::ScheduleKind::OrderFile) {
+    key.orders = spec.orders;
+  }
   auto& compiled = compiled_[std::move(key)];
-  if (!compiled) compiled = std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
+  if (!compiled) {
+    compiled = std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
+  }
   return compiled;
 }
 

@@ -20,10 +20,10 @@ namespace megatwin::sim {
 
 struct CompiledPipeline {
   struct Step {
-    std::uint32_t slot;        // Where the end and the arrival are written; see SlotLayout.
-    std::uint32_t waits_for;   // Slot of the message or gather that must have arrived.
-    std::uint32_t cost;        // Into PipelineCosts::task of the class.
-    std::uint32_t send_lane;   // 2 · stage + (0 activation, 1 gradient), or one that nobody reads.
+    std::uint32_t slot;       // Where the end and the arrival are written; see SlotLayout.
+    std::uint32_t waits_for;  // Slot of the message or gather that must have arrived.
+    std::uint32_t cost;       // Into PipelineCosts::task of the class.
+    std::uint32_t send_lane;  // 2 · stage + (0 activation, 1 gradient), or one that nobody reads.
     std::uint16_t stage;
     SendKind send;
   };
@@ -39,7 +39,8 @@ struct CompiledPipeline {
   };
   std::vector<std::vector<ChunkEnd>> chunk_ends;
   std::int64_t num_tasks = 0;
-  std::int64_t num_events = 0;  // Of one step of one replica: every span that the timeline can hold.
+  std::int64_t num_events =
+      0;  // Of one step of one replica: every span that the timeline can hold.
 };
 
 // Requires: policies::schedule_problems(spec) is empty.

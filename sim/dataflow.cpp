@@ -43,15 +43,15 @@ void evaluate(const std::vector<Step>& steps, const Arrays& a) {
 
 }  // namespace
 
-void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled,
-                                       const PipelineCosts& costs, int replica_class) {
+void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled, const PipelineCosts& costs,
+                                       int replica_class) {
   const model::PipelineShape& shape = compiled.shape;
   const SlotLayout layout{shape};
   const auto first_unit = static_cast<std::size_t>(replica_class * shape.pipeline);
   const std::size_t first_slot = static_cast<std::size_t>(replica_class) * layout.size();
   Arrays arrays{
-      .duration = costs.task.data() +
-                  static_cast<std::size_t>(replica_class) * costs.class_stride(),
+      .duration =
+          costs.task.data() + static_cast<std::size_t>(replica_class) * costs.class_stride(),
       .send = costs.send,
       .end = times_.end.data() + first_slot,
       .arrival = times_.arrival.data() + first_slot,
@@ -67,9 +67,8 @@ void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled,
   if (costs.slows_down()) {
     slowed_.assign(layout.size(), 0);
     for (int stage = 0; stage < shape.pipeline; ++stage) {
-      const auto durations =
-          slowed_durations(costs, first_unit + static_cast<std::size_t>(stage),
-                           compiled.orders[static_cast<std::size_t>(stage)]);
+      const auto durations = slowed_durations(costs, first_unit + static_cast<std::size_t>(stage),
+                                              compiled.orders[static_cast<std::size_t>(stage)]);
       std::copy(durations.begin(), durations.end(),
                 slowed_.begin() + static_cast<std::ptrdiff_t>(layout.task(stage, {0})));
     }
@@ -89,8 +88,8 @@ void DataflowEvaluator::evaluate_reduces(const CompiledPipeline& compiled,
   const model::PipelineShape& shape = compiled.shape;
   const SlotLayout layout{shape};
   const auto stage_index = static_cast<std::size_t>(stage);
-  const std::uint32_t last_slot = static_cast<std::uint32_t>(
-      layout.task(stage, compiled.orders[stage_index].back()));
+  const std::uint32_t last_slot =
+      static_cast<std::uint32_t>(layout.task(stage, compiled.orders[stage_index].back()));
   Nanoseconds lane_free = 0;
   for (const auto& [chunk, slot] : compiled.chunk_ends[stage_index]) {
     const std::uint32_t after = costs.overlap_grad_reduce ? slot : last_slot;
@@ -120,12 +119,16 @@ Nanoseconds DataflowEvaluator::makespan(const CompiledPipeline& compiled,
   times_.end.resize(num_slots);
   times_.arrival.resize(num_slots);
   times_.reduces.resize(costs.num_units());
-  for (auto& reduces : times_.reduces) reduces.clear();
+  for (auto& reduces : times_.reduces) {
+    reduces.clear();
+  }
   times_.optimizer_end.assign(costs.num_units(), 0);
   times_.makespan = 0;
   lane_free_.assign(costs.num_units(), 0);
   send_free_.resize(2 * static_cast<std::size_t>(compiled.shape.pipeline) + 1);
-  for (int k = 0; k < costs.num_classes; ++k) evaluate_class(compiled, costs, k);
+  for (int k = 0; k < costs.num_classes; ++k) {
+    evaluate_class(compiled, costs, k);
+  }
   for (int stage = 0; stage < compiled.shape.pipeline; ++stage) {
     evaluate_reduces(compiled, costs, stage);
   }

@@ -18,9 +18,13 @@ class EventRunner {
         dynamic_(static_cast<bool>(setup.policy)),
         backend_(setup.costs, setup.programs) {
     const std::size_t num_units = setup.costs.num_units();
-    if (setup.log) logs_.resize(num_units);
+    if (setup.log) {
+      logs_.resize(num_units);
+    }
     executors_.reserve(num_units);
-    for (std::size_t unit = 0; unit < num_units; ++unit) add_executor(unit);
+    for (std::size_t unit = 0; unit < num_units; ++unit) {
+      add_executor(unit);
+    }
   }
 
   EventRun run() {
@@ -33,7 +37,9 @@ class EventRunner {
     }
     result.events -= std::ssize(executors_);
     for (std::size_t unit = 0; unit < executors_.size(); ++unit) {
-      if (executors_[unit].finished()) continue;
+      if (executors_[unit].finished()) {
+        continue;
+      }
       result.stalled.push_back("rank " + std::to_string(unit) + " ran " +
                                std::to_string(backend_.executed_orders()[unit].size()) + " of " +
                                std::to_string(setup_.costs.shape.num_tasks()) +
@@ -50,7 +56,9 @@ class EventRunner {
     const std::size_t stage = unit % static_cast<std::size_t>(setup_.costs.shape.pipeline);
     const model::Program& program = setup_.programs[stage];
     const model::RankId rank{static_cast<std::int32_t>(unit)};
-    if (dynamic_) policies_.push_back(setup_.policy(program, rank));
+    if (dynamic_) {
+      policies_.push_back(setup_.policy(program, rank));
+    }
     executors_.emplace_back(policies::ExecutorSetup{
         .program = program,
         .rank = rank,

@@ -29,9 +29,9 @@ struct EventRunSetup {
 
 struct EventRun {
   StepTimes times;
-  std::vector<policies::Order> executed;      // One a unit.
-  std::vector<model::ExecutorLog> logs;       // One a unit when asked for.
-  std::int64_t events = 0;                    // Without the starts of the step.
+  std::vector<policies::Order> executed;  // One a unit.
+  std::vector<model::ExecutorLog> logs;   // One a unit when asked for.
+  std::int64_t events = 0;                // Without the starts of the step.
   // One sentence a unit that never finished: its policy waits for nothing, or nothing fits.
   std::vector<std::string> stalled;
 };

@@ -24,8 +24,8 @@ struct QueuedEvent {
   static constexpr int kIndexBits = 28;
   static QueuedEvent make(Nanoseconds time, std::size_t rank, model::ExecutorEventKind kind,
                           std::int32_t index) {
-    const auto id = (static_cast<std::uint32_t>(kind) << kIndexBits) |
-                    static_cast<std::uint32_t>(index);
+    const auto id =
+        (static_cast<std::uint32_t>(kind) << kIndexBits) | static_cast<std::uint32_t>(index);
     return {time, (static_cast<std::uint64_t>(rank) << 32) | id};
   }
   std::size_t rank() const { return static_cast<std::size_t>(rank_and_id >> 32); }
@@ -41,8 +41,8 @@ struct QueuedEvent {
 };
 static_assert(sizeof(QueuedEvent) == 16);
 
-// A heap with four children a node: half as deep as a binary one, and the children of a node share a
-// cache line.
+// A heap with four children a node: half as deep as a binary one, and the children of a node share
+// a cache line.
 class EventQueue {
  public:
   bool empty() const { return heap_.empty(); }
@@ -52,7 +52,9 @@ class EventQueue {
     heap_.push_back(event);
     while (hole > 0) {
       const std::size_t parent = (hole - 1) / 4;
-      if (!(event < heap_[parent])) break;
+      if (!(event < heap_[parent])) {
+        break;
+      }
       heap_[hole] = heap_[parent];
       hole = parent;
     }
@@ -64,7 +66,9 @@ class EventQueue {
     const QueuedEvent first = heap_.front();
     const QueuedEvent last = heap_.back();
     heap_.pop_back();
-    if (!heap_.empty()) sink(last);
+    if (!heap_.empty()) {
+      sink(last);
+    }
     return first;
   }
 
@@ -74,13 +78,19 @@ class EventQueue {
     std::size_t hole = 0;
     for (;;) {
       const std::size_t child = 4 * hole + 1;
-      if (child >= size) break;
+      if (child >= size) {
+        break;
+      }
       const std::size_t end = std::min(child + 4, size);
       std::size_t least = child;
       for (std::size_t other = child + 1; other < end; ++other) {
-        if (heap_[other] < heap_[least]) least = other;
+        if (heap_[other] < heap_[least]) {
+          least = other;
+        }
       }
-      if (!(heap_[least] < event)) break;
+      if (!(heap_[least] < event)) {
+        break;
+      }
       heap_[hole] = heap_[least];
       hole = least;
     }

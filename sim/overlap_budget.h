@@ -1,8 +1,8 @@
 // How data-parallel traffic slows the compute beside it. The rule goes by order, not by time, so
-// that every engine and every schedule agree: a transfer that enters the data-parallel lane adds its
-// duration to the budget of its rank, and the tasks that the rank issues from then on use the budget
-// up, each by its own duration. The part of a task that is so covered takes 1 + slowdown as long.
-// Gaps between tasks do not use the budget up, hence the slowdown is an upper estimate.
+// that every engine and every schedule agree: a transfer that enters the data-parallel lane adds
+// its duration to the budget of its rank, and the tasks that the rank issues from then on use the
+// budget up, each by its own duration. The part of a task that is so covered takes 1 + slowdown as
+// long. Gaps between tasks do not use the budget up, hence the slowdown is an upper estimate.
 #ifndef MEGATWIN_SIM_OVERLAP_BUDGET_H_
 #define MEGATWIN_SIM_OVERLAP_BUDGET_H_
 

@@ -13,7 +13,9 @@ using model::StageCost;
 using model::TaskKind;
 
 Nanoseconds scaled(Instant duration, double speed) {
-  if (speed == 1) return duration.ns;
+  if (speed == 1) {
+    return duration.ns;
+  }
   return model::round_to_instant(speed * model::to_seconds(duration)).ns;
 }
 
@@ -48,7 +50,9 @@ void append_stage(const StageCost& stage, PipelineCosts& costs) {
 
 PipelineCosts pipeline_costs(const model::ProgramSpec& spec) {
   std::vector<const StageCost*> stages;
-  for (const StageCost& stage : spec.stages) stages.push_back(&stage);
+  for (const StageCost& stage : spec.stages) {
+    stages.push_back(&stage);
+  }
   return pipeline_costs(spec, {stages});
 }
 

@@ -1,5 +1,5 @@
-// The durations of one pipeline step as flat arrays of nanoseconds, the form that both engines read.
-// A unit is one simulated rank: stage s of replica class k has number k·p + s.
+// The durations of one pipeline step as flat arrays of nanoseconds, the form that both engines
+// read. A unit is one simulated rank: stage s of replica class k has number k·p + s.
 #ifndef MEGATWIN_SIM_PIPELINE_COSTS_H_
 #define MEGATWIN_SIM_PIPELINE_COSTS_H_
 

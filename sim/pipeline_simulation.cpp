@@ -18,7 +18,9 @@ using model::StageCost;
 
 std::shared_ptr<const CompiledPipeline> compiled_for(const ProgramSpec& spec,
                                                      const SimulationOptions& options) {
-  if (options.cache != nullptr) return options.cache->get(spec);
+  if (options.cache != nullptr) {
+    return options.cache->get(spec);
+  }
   return std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
 }
 
@@ -50,7 +52,9 @@ PipelineResult simulate_events(const ProgramSpec& spec, const World& world,
                                const SimulationOptions& options) {
   const std::vector<model::Program> programs = build_programs(spec);
   std::vector<policies::Order> static_orders;
-  if (!options.policy) static_orders = policies::schedule_orders(spec);
+  if (!options.policy) {
+    static_orders = policies::schedule_orders(spec);
+  }
   EventRun run = run_events({.costs = world.costs,
                              .programs = programs,
                              .orders = static_orders,
@@ -64,7 +68,9 @@ PipelineResult simulate_events(const ProgramSpec& spec, const World& world,
     return result;
   }
   std::vector<const policies::Order*> orders;
-  for (const auto& order : run.executed) orders.push_back(&order);
+  for (const auto& order : run.executed) {
+    orders.push_back(&order);
+  }
   PipelineResult result = analyse_step({.costs = world.costs,
                                         .rows = TaskRows(world.costs.shape),
                                         .times = run.times,
@@ -107,7 +113,9 @@ PipelineResult simulate_replicas(const ProgramSpec& spec, const Replicas& replic
                                  const SimulationOptions& options) {
   MEGATWIN_ASSERT(replicas.count >= 1, replicas.count);
   ReplicaStages plain;
-  for (const StageCost& stage : spec.stages) plain.push_back(&stage);
+  for (const StageCost& stage : spec.stages) {
+    plain.push_back(&stage);
+  }
   std::vector<ReplicaStages> all(static_cast<std::size_t>(replicas.count), plain);
   for (const Replicas::Difference& difference : replicas.differences) {
     const auto replica = static_cast<std::size_t>(difference.replica);
@@ -117,12 +125,10 @@ PipelineResult simulate_replicas(const ProgramSpec& spec, const Replicas& replic
   std::vector<ReplicaStages> classes;
   std::vector<int> multiplicities;
   for (const ReplicaStages& stages : all) {
-    const auto same = replicas.fold
-                          ? std::find_if(classes.begin(), classes.end(),
-                                         [&](const auto& other) {
-                                           return same_costs(stages, other);
-                                         })
-                          : classes.end();
+    const auto same =
+        replicas.fold ? std::find_if(classes.begin(), classes.end(),
+                                     [&](const auto& other) { return same_costs(stages, other); })
+                      : classes.end();
     if (same != classes.end()) {
       ++multiplicities[static_cast<std::size_t>(same - classes.begin())];
       continue;

@@ -36,28 +36,29 @@ enum class Engine { Dataflow, Events };
 struct RankResult {
   model::RankId rank;
   model::StageId stage;
-  int multiplicity = 1;             // Replicas that it stands for.
-  model::Instant compute;           // Tasks, with the slowdown by traffic beside them.
+  int multiplicity = 1;    // Replicas that it stands for.
+  model::Instant compute;  // Tasks, with the slowdown by traffic beside them.
   model::Instant optimizer;
   // The compute lane held by a blocking send, or empty while the message that the next task waits
   // for is queued or under way (its producer done, everything else there).
   model::Instant exposed_p2p;
   model::Instant exposed_data_parallel;  // Empty and waiting for a gather or a reduction only.
-  model::Instant bubble;            // The rest: the other stages have not got there yet, or are done.
-  model::Instant finish;            // End of its optimizer step.
-  policies::Order order;            // As executed.
+  model::Instant bubble;  // The rest: the other stages have not got there yet, or are done.
+  model::Instant finish;  // End of its optimizer step.
+  policies::Order order;  // As executed.
 };
 
 struct PipelineResult {
   model::PipelineShape shape;
   model::Instant makespan;
   std::vector<RankResult> ranks;
-  int critical_rank = 0;            // The first whose optimizer step ends last.
-  std::int64_t events = 0;          // Tasks, transfers and optimizer steps simulated.
+  int critical_rank = 0;    // The first whose optimizer step ends last.
+  std::int64_t events = 0;  // Tasks, transfers and optimizer steps simulated.
   // By rank, then start. Spans of no length are left out.
   std::vector<model::EventRecord> timeline;
   std::vector<model::ExecutorLog> logs;  // One a rank when asked for; event engine only.
-  // A policy can stop for good: then one sentence a rank that did, and no other field means a thing.
+  // A policy can stop for good: then one sentence a rank that did, and no other field means a
+  // thing.
   std::vector<std::string> stalled;
 };
 

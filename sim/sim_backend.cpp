@@ -23,8 +23,8 @@ SimBackend::SimBackend(const PipelineCosts& costs, const std::vector<model::Prog
   const std::size_t num_units = costs.num_units();
   const std::size_t num_slots = static_cast<std::size_t>(costs.num_classes) * layout.size();
   MEGATWIN_ASSERT(shape.num_tasks() < (1 << QueuedEvent::kIndexBits), shape.num_tasks());
-  for (std::size_t replica_class = 0;
-       replica_class < static_cast<std::size_t>(costs.num_classes); ++replica_class) {
+  for (std::size_t replica_class = 0; replica_class < static_cast<std::size_t>(costs.num_classes);
+       ++replica_class) {
     for (int stage = 0; stage < shape.pipeline; ++stage) {
       units_.push_back({.stage = stage,
                         .class_unit = replica_class * static_cast<std::size_t>(shape.pipeline),
@@ -42,12 +42,18 @@ SimBackend::SimBackend(const PipelineCosts& costs, const std::vector<model::Prog
   times_.reduces.resize(num_units);
   times_.optimizer_end.resize(num_units);
   executed_.resize(num_units);
-  for (auto& order : executed_) order.reserve(static_cast<std::size_t>(shape.num_tasks()));
-  if (!costs.slows_down()) return;
+  for (auto& order : executed_) {
+    order.reserve(static_cast<std::size_t>(shape.num_tasks()));
+  }
+  if (!costs.slows_down()) {
+    return;
+  }
   charged_.resize(num_slots);
   gradients_left_.assign(num_units * static_cast<std::size_t>(shape.model_chunks),
                          shape.micro_batches);
-  if (!costs.overlap_param_gather) return;
+  if (!costs.overlap_param_gather) {
+    return;
+  }
   for (UnitState& unit : units_) {
     for (int chunk = 1; chunk < shape.model_chunks; ++chunk) {
       unit.budget.add(costs.gather[costs.chunk_index(unit.stage, chunk)]);
@@ -78,7 +84,9 @@ SimBackend::Arrival SimBackend::next_event() {
 Nanoseconds SimBackend::charged(const UnitState& unit, TaskId task) const {
   const TaskRows::Place place = rows_.place(task);
   const TaskRow& row = rows_.row(unit.stage, place);
-  if (charged_.empty()) return unit.durations[row.cost];
+  if (charged_.empty()) {
+    return unit.durations[row.cost];
+  }
   return charged_[unit.class_slot + row.slot + place.micro_batch];
 }
 
@@ -86,9 +94,13 @@ Nanoseconds SimBackend::charged(const UnitState& unit, TaskId task) const {
 Nanoseconds SimBackend::charge(RankId rank, const TaskRow& row) {
   UnitState& state = unit(rank);
   const Nanoseconds plain = state.durations[row.cost];
-  if (!costs_.slows_down()) return plain;
+  if (!costs_.slows_down()) {
+    return plain;
+  }
   const Nanoseconds extended = state.budget.extended(plain, costs_.overlap_slowdown);
-  if (!row.is_last) return extended;
+  if (!row.is_last) {
+    return extended;
+  }
   const auto num_chunks = static_cast<std::size_t>(costs_.shape.model_chunks);
   if (--gradients_left_[index_of(rank) * num_chunks + row.chunk] == 0 &&
       costs_.overlap_grad_reduce) {
@@ -103,7 +115,9 @@ void SimBackend::issue_task(RankId rank, TaskId task) {
   const TaskRow& row = rows_.row(state.stage, place);
   const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
   const Nanoseconds duration = charge(rank, row);
-  if (!charged_.empty()) charged_[slot] = duration;
+  if (!charged_.empty()) {
+    charged_[slot] = duration;
+  }
   state.compute_free = std::max(state.compute_free, now_) + duration;
   times_.end[slot] = state.compute_free;
   policies::Order& executed = executed_[index_of(rank)];
@@ -146,7 +160,9 @@ void SimBackend::issue_reduce(RankId rank, model::ChunkId chunk) {
   const auto stage = static_cast<std::size_t>(unit(rank).stage);
   const std::size_t index = costs_.chunk_index(unit(rank).stage, chunk.value);
   Rendezvous& reduce = reduces_[index];
-  if (++reduce.joined < costs_.num_classes) return;
+  if (++reduce.joined < costs_.num_classes) {
+    return;
+  }
   const Nanoseconds start = std::max(now_, data_parallel_free_[stage]);
   const Nanoseconds end = start + costs_.reduce[index];
   data_parallel_free_[stage] = end;

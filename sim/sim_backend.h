@@ -1,5 +1,5 @@
-// The simulated world behind policies/backend.h: virtual time, an agenda of events, and the lanes of
-// every simulated rank. A lane is known by the instant at which it is free, so that whatever is
+// The simulated world behind policies/backend.h: virtual time, an agenda of events, and the lanes
+// of every simulated rank. A lane is known by the instant at which it is free, so that whatever is
 // issued gets its start and end at once.
 #ifndef MEGATWIN_SIM_SIM_BACKEND_H_
 #define MEGATWIN_SIM_SIM_BACKEND_H_
@@ -56,9 +56,9 @@ class SimBackend : public policies::Backend {
   struct UnitState {
     // Where it is; fixed.
     int stage = 0;
-    std::size_t class_unit = 0;                // Unit of stage 0 of its class.
-    std::size_t class_slot = 0;                // Slot 0 of its class.
-    const Nanoseconds* durations = nullptr;    // Of its class, by TaskRow::cost.
+    std::size_t class_unit = 0;              // Unit of stage 0 of its class.
+    std::size_t class_slot = 0;              // Slot 0 of its class.
+    const Nanoseconds* durations = nullptr;  // Of its class, by TaskRow::cost.
     // What it does.
     Nanoseconds compute_free = 0;
     Nanoseconds send_free[2] = {0, 0};  // Activations, gradients.
@@ -79,10 +79,10 @@ class SimBackend : public policies::Backend {
   EventQueue queue_;
   Nanoseconds now_ = 0;
   std::vector<UnitState> units_;
-  std::vector<std::vector<Nanoseconds>> gather_ends_;   // One list a stage.
-  std::vector<Nanoseconds> data_parallel_free_;         // One a stage: its classes move together.
-  std::vector<Rendezvous> reduces_;                     // One a (stage, chunk).
-  std::vector<std::int32_t> gradients_left_;            // One a (unit, chunk).
+  std::vector<std::vector<Nanoseconds>> gather_ends_;  // One list a stage.
+  std::vector<Nanoseconds> data_parallel_free_;        // One a stage: its classes move together.
+  std::vector<Rendezvous> reduces_;                    // One a (stage, chunk).
+  std::vector<std::int32_t> gradients_left_;           // One a (unit, chunk).
   // What each task was charged, by SlotLayout; only when traffic slows tasks down, since otherwise
   // it is what its row costs.
   std::vector<Nanoseconds> charged_;

@@ -26,8 +26,8 @@ class UnitAnalysis {
         stage_(static_cast<int>(unit) % shape_.pipeline),
         replica_class_(static_cast<int>(unit) / shape_.pipeline),
         first_slot_(static_cast<std::size_t>(replica_class_) * layout_.size()),
-        class_durations_(input.costs.task.data() + static_cast<std::size_t>(replica_class_) *
-                                                       input.costs.class_stride()),
+        class_durations_(input.costs.task.data() +
+                         static_cast<std::size_t>(replica_class_) * input.costs.class_stride()),
         gather_ends_(gather_ends(input.costs, stage_)),
         out_(out) {
     result_.rank = {static_cast<std::int32_t>(unit)};
@@ -40,7 +40,9 @@ class UnitAnalysis {
 
   RankResult run() {
     record_gathers();
-    for (const TaskId id : *in_.orders[unit_]) walk(id);
+    for (const TaskId id : *in_.orders[unit_]) {
+      walk(id);
+    }
     finish();
     result_.order = *in_.orders[unit_];
     return std::move(result_);
@@ -63,11 +65,15 @@ class UnitAnalysis {
       const Task task = shape_.task(id);
       record(Lane::Compute, model::event_kind(task.kind), task, start, end);
     }
-    if (row.send != SendKind::None) walk_send(id, row, end, in_.times.arrival[slot]);
+    if (row.send != SendKind::None) {
+      walk_send(id, row, end, in_.times.arrival[slot]);
+    }
   }
 
   Nanoseconds duration_of(TaskId id, const TaskRow& row) const {
-    if (!slowed_.empty()) return slowed_[static_cast<std::size_t>(id.value)];
+    if (!slowed_.empty()) {
+      return slowed_[static_cast<std::size_t>(id.value)];
+    }
     return class_durations_[row.cost];
   }
 
@@ -95,7 +101,9 @@ class UnitAnalysis {
       lane_free_ = arrival;
     }
     ++out_.events;
-    if (!in_.timeline) return;
+    if (!in_.timeline) {
+      return;
+    }
     const Lane own_lane = row.is_forward ? Lane::SendForward : Lane::SendBackward;
     record(in_.costs.overlap_p2p ? own_lane : Lane::Compute,
            row.is_forward ? EventKind::SendActivation : EventKind::SendGradient, shape_.task(id),
@@ -107,8 +115,8 @@ class UnitAnalysis {
     out_.events += 1 + std::ssize(in_.times.reduces[unit_]);
     for (const Transfer& reduce : in_.times.reduces[unit_]) {
       reduced = std::max(reduced, reduce.end);
-      record(Lane::DataParallel, EventKind::GradientReduce, whole_chunk(reduce.chunk),
-             reduce.start, reduce.end);
+      record(Lane::DataParallel, EventKind::GradientReduce, whole_chunk(reduce.chunk), reduce.start,
+             reduce.end);
     }
     const Nanoseconds end = in_.times.optimizer_end[unit_];
     const Nanoseconds start = end - in_.costs.optimizer[unit_];
@@ -134,7 +142,9 @@ class UnitAnalysis {
   static Task whole_chunk(model::ChunkId chunk) { return {TaskKind::Forward, {-1}, chunk}; }
 
   void record(Lane lane, EventKind kind, const Task& task, Nanoseconds start, Nanoseconds end) {
-    if (!in_.timeline || start == end) return;
+    if (!in_.timeline || start == end) {
+      return;
+    }
     out_.timeline.push_back(
         {result_.rank, lane, kind, task.micro_batch, task.chunk, {start}, {end}});
   }

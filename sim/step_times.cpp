@@ -11,7 +11,9 @@ std::vector<Nanoseconds> gather_ends(const PipelineCosts& costs, int stage) {
     now += costs.gather[costs.chunk_index(stage, chunk)];
     ends.push_back(now);
   }
-  if (!costs.overlap_param_gather) ends.assign(ends.size(), now);
+  if (!costs.overlap_param_gather) {
+    ends.assign(ends.size(), now);
+  }
   return ends;
 }
 
@@ -34,7 +36,9 @@ std::vector<Nanoseconds> slowed_durations(const PipelineCosts& costs, std::size_
     const Nanoseconds plain =
         costs.task[costs.task_index(replica_class, stage, shape.phase_of(task.kind), chunk)];
     durations[static_cast<std::size_t>(id.value)] = budget.extended(plain, costs.overlap_slowdown);
-    if (task.kind != shape.last_kind()) continue;
+    if (task.kind != shape.last_kind()) {
+      continue;
+    }
     if (--left[static_cast<std::size_t>(chunk)] == 0 && costs.overlap_grad_reduce) {
       budget.add(costs.reduce[costs.chunk_index(stage, chunk)]);
     }

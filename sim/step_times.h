@@ -13,8 +13,8 @@
 namespace megatwin::sim {
 
 // A layout of per-task values over all stages of one replica class: slot 0 stands for "nothing to
-// wait for" and holds zero, then the tasks stage by stage, then the gathers, then a slot that nobody
-// reads.
+// wait for" and holds zero, then the tasks stage by stage, then the gathers, then a slot that
+// nobody reads.
 struct SlotLayout {
   model::PipelineShape shape;
 
@@ -23,8 +23,8 @@ struct SlotLayout {
            static_cast<std::size_t>(task.value);
   }
   std::size_t gather(int stage, int chunk) const {
-    return 1 + static_cast<std::size_t>(shape.pipeline) *
-                   static_cast<std::size_t>(shape.num_tasks()) +
+    return 1 +
+           static_cast<std::size_t>(shape.pipeline) * static_cast<std::size_t>(shape.num_tasks()) +
            static_cast<std::size_t>(stage * shape.model_chunks + chunk);
   }
   std::size_t unread() const { return gather(shape.pipeline, 0); }
@@ -41,8 +41,8 @@ struct Transfer {
 struct StepTimes {
   // Per class, by SlotLayout: when the task ended, and when what it sent (if anything) arrived.
   std::vector<Nanoseconds> end, arrival;
-  std::vector<std::vector<Transfer>> reduces;    // One list a unit, in the order they ran.
-  std::vector<Nanoseconds> optimizer_end;        // One a unit.
+  std::vector<std::vector<Transfer>> reduces;  // One list a unit, in the order they ran.
+  std::vector<Nanoseconds> optimizer_end;      // One a unit.
   Nanoseconds makespan = 0;
 };
 
@@ -50,8 +50,8 @@ struct StepTimes {
 // waits for its own, otherwise all compute waits for the last.
 std::vector<Nanoseconds> gather_ends(const PipelineCosts& costs, int stage);
 
-// Durations of the tasks of one unit in the order given, slowed by data-parallel traffic; indexed by
-// task. Requires: costs.slows_down().
+// Durations of the tasks of one unit in the order given, slowed by data-parallel traffic; indexed
+// by task. Requires: costs.slows_down().
 std::vector<Nanoseconds> slowed_durations(const PipelineCosts& costs, std::size_t unit,
                                           const policies::Order& order);
 

@@ -21,7 +21,7 @@ struct TaskRow {
   std::uint16_t chunk = 0;
   SendKind send = SendKind::None;
   bool is_forward = false;
-  bool is_last = false;         // Adds to the gradients of the chunk.
+  bool is_last = false;  // Adds to the gradients of the chunk.
 
   std::uint32_t producer_slot(std::uint32_t micro_batch) const {
     return waits_for == 0 ? 0 : waits_for + micro_batch;

@@ -19,7 +19,9 @@ namespace megatwin::model {
 using QuantisedDuration = std::uint16_t;
 
 constexpr QuantisedDuration quantise(Instant duration) {
-  if (duration.ns < 1) return 0;
+  if (duration.ns < 1) {
+    return 0;
+  }
   const auto ns = static_cast<std::uint64_t>(duration.ns);
   const int octave = static_cast<int>(std::bit_width(ns)) - 1;
   const std::uint64_t fraction = octave >= 6 ? ns >> (octave - 6) : ns << (6 - octave);
@@ -35,13 +37,13 @@ constexpr Instant dequantise(QuantisedDuration code) {
 
 enum class ExecutorEventKind : std::uint8_t {
   StepStarted,
-  TaskDone,         // `id` is the task.
-  MessageArrived,   // `id` is the task that waits for it.
-  GatherDone,       // `id` is the chunk.
-  ReduceDone,       // `id` is the chunk.
+  TaskDone,        // `id` is the task.
+  MessageArrived,  // `id` is the task that waits for it.
+  GatherDone,      // `id` is the chunk.
+  ReduceDone,      // `id` is the chunk.
   OptimizerDone,
-  CreditReturned,   // `id` is the channel.
-  OrderAnnounced,   // `id` is the task that the leader of the group chose.
+  CreditReturned,  // `id` is the channel.
+  OrderAnnounced,  // `id` is the task that the leader of the group chose.
 };
 
 struct ExecutorEvent {
@@ -54,9 +56,9 @@ static_assert(sizeof(ExecutorEvent) == 8);
 
 struct DecisionRecord {
   static constexpr std::int32_t kWait = -1;
-  std::int32_t task = kWait;        // Or kWait.
-  std::uint32_t after_event = 0;    // How many events had been consumed.
-  std::uint64_t state_hash = 0;     // Of the observation and of the policy's state line.
+  std::int32_t task = kWait;      // Or kWait.
+  std::uint32_t after_event = 0;  // How many events had been consumed.
+  std::uint64_t state_hash = 0;   // Of the observation and of the policy's state line.
   friend constexpr bool operator==(const DecisionRecord&, const DecisionRecord&) = default;
 };
 static_assert(sizeof(DecisionRecord) == 16);

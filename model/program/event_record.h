@@ -26,7 +26,7 @@ enum class EventKind {
 };
 
 struct EventRecord {
-  RankId rank;               // Simulated rank (a folded one stands for its multiplicity).
+  RankId rank;  // Simulated rank (a folded one stands for its multiplicity).
   Lane lane = Lane::Compute;
   EventKind kind = EventKind::Forward;
   MicroBatchId micro_batch;  // −1 where none applies.

@@ -83,7 +83,9 @@ class LiveSum {
   void begin(BufferKind kind, const Task& task, std::int32_t now) {
     ++count(kind, task.chunk);
     live_ += size_of(chunk_of(request_, task), kind);
-    if (kind == BufferKind::Activation) enter(task);
+    if (kind == BufferKind::Activation) {
+      enter(task);
+    }
     if (live_ > peak_.buffers) {
       peak_.buffers = live_;
       peak_.task_position = now / 2;
@@ -96,7 +98,9 @@ class LiveSum {
     live_ -= size_of(chunk_of(request_, task), kind);
   }
   void finish_task(const Task& task) {
-    if (task.kind != request_.shape.last_kind()) return;
+    if (task.kind != request_.shape.last_kind()) {
+      return;
+    }
     --in_flight_[static_cast<std::size_t>(task.chunk.value)];
     --in_flight_total_;
   }
@@ -107,7 +111,9 @@ class LiveSum {
       const auto kind = static_cast<BufferKind>(index / num_chunks_);
       const ChunkId chunk{static_cast<std::int32_t>(index % num_chunks_)};
       const Bytes size = size_of(request_.stage.chunks[index % num_chunks_], kind);
-      if (peak_counts_[index] == 0 || size == Bytes{0}) continue;
+      if (peak_counts_[index] == 0 || size == Bytes{0}) {
+        continue;
+      }
       peak_.live.push_back({kind, chunk, peak_counts_[index], double(peak_counts_[index]) * size});
     }
   }
@@ -143,12 +149,16 @@ class BufferList {
 
   void begin(BufferKind kind, const Task& task, std::int32_t now) {
     const Bytes size = size_of(chunk_of(request_, task), kind);
-    if (size == Bytes{0}) return;
+    if (size == Bytes{0}) {
+      return;
+    }
     open(kind, task) = buffers_.size();
     buffers_.push_back({kind, task.micro_batch, task.chunk, now, now, size, {}});
   }
   void end(BufferKind kind, const Task& task, std::int32_t now) {
-    if (size_of(chunk_of(request_, task), kind) == Bytes{0}) return;
+    if (size_of(chunk_of(request_, task), kind) == Bytes{0}) {
+      return;
+    }
     buffers_[open(kind, task)].end = now;
   }
   void finish_task(const Task&) {}
@@ -196,7 +206,9 @@ class PlacedBuffers {
         result.push_back(other);
       }
     }
-    for (const std::size_t other : result) seen_[other] = false;
+    for (const std::size_t other : result) {
+      seen_[other] = false;
+    }
     std::sort(result.begin(), result.end(), [this](std::size_t a, std::size_t b) {
       return std::tuple(buffers_[a].offset, a) < std::tuple(buffers_[b].offset, b);
     });
@@ -216,8 +228,8 @@ class PlacedBuffers {
 
 // The start of the smallest gap below or between `neighbours` (by offset) that holds `size`, else
 // the end of the highest.
-Bytes best_fit(const std::vector<PlacedBuffer>& buffers,
-               const std::vector<std::size_t>& neighbours, Bytes size) {
+Bytes best_fit(const std::vector<PlacedBuffer>& buffers, const std::vector<std::size_t>& neighbours,
+               Bytes size) {
   Bytes best_gap{0};
   Bytes best_offset{-1};
   Bytes top{0};
@@ -238,8 +250,8 @@ Bytes best_fit(const std::vector<PlacedBuffer>& buffers,
 MemoryPeak plan_memory(const MemoryRequest& request) {
   const StageCost& stage = request.stage;
   MemoryPeak peak;
-  peak.fixed = stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers +
-               stage.overhead;
+  peak.fixed =
+      stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
   LiveSum sum(request, peak);
   visit_lifetimes(request, sum);
   sum.finish();

@@ -32,13 +32,13 @@ struct LiveBuffers {
 };
 
 struct MemoryPeak {
-  Bytes fixed;              // Parameters, gradients, optimizer state, buffers, overhead.
-  Bytes buffers;            // The most that is live at once above `fixed`.
-  std::int32_t task_position = 0;   // Where in the order it first happens.
-  std::vector<LiveBuffers> live;    // What it is made of, by kind, then chunk.
-  std::vector<int> in_flight_max;   // Per chunk: micro-batches begun and not finished.
-  int in_flight_max_total = 0;      // Over all chunks at one time.
-  Bytes live_at_end;                // Zero: the step returns what it took.
+  Bytes fixed;                     // Parameters, gradients, optimizer state, buffers, overhead.
+  Bytes buffers;                   // The most that is live at once above `fixed`.
+  std::int32_t task_position = 0;  // Where in the order it first happens.
+  std::vector<LiveBuffers> live;   // What it is made of, by kind, then chunk.
+  std::vector<int> in_flight_max;  // Per chunk: micro-batches begun and not finished.
+  int in_flight_max_total = 0;     // Over all chunks at one time.
+  Bytes live_at_end;               // Zero: the step returns what it took.
 
   Bytes total() const { return fixed + buffers; }
 };

@@ -37,7 +37,9 @@ PipelineShape pipeline_shape(const ProgramSpec& spec) {
       break;
     case ScheduleKind::OrderFile:
       shape.split_backward = orders_split_backward(spec);
-      if (spec.orders_fold) shape.placement = ChunkPlacement::Fold;
+      if (spec.orders_fold) {
+        shape.placement = ChunkPlacement::Fold;
+      }
       break;
   }
   return shape;

@@ -61,8 +61,12 @@ struct PipelineShape {
     return kind == TaskKind::Forward ? 0 : (kind == TaskKind::BackwardWeight ? 2 : 1);
   }
   TaskKind kind_of(int phase) const {
-    if (phase == 0) return TaskKind::Forward;
-    if (!split_backward) return TaskKind::Backward;
+    if (phase == 0) {
+      return TaskKind::Forward;
+    }
+    if (!split_backward) {
+      return TaskKind::Backward;
+    }
     return phase == 1 ? TaskKind::BackwardInput : TaskKind::BackwardWeight;
   }
   // The task after which nothing of (micro-batch, chunk) is left to do.

@@ -1,7 +1,7 @@
 // The program of one role: every task that a rank of this role runs in one step, what each task
 // waits for and what it sends. Immutable and shared by all ranks of the role; holds no state and no
-// durations. Other operations (sends, receives, gathers, reductions, the optimizer step) are derived
-// from the tasks and matched by tag, which is the receiving stage and task, never by order.
+// durations. Other operations (sends, receives, gathers, reductions, the optimizer step) are
+// derived from the tasks and matched by tag, which is the receiving stage and task, never by order.
 #ifndef MEGATWIN_MODEL_PROGRAM_PROGRAM_H_
 #define MEGATWIN_MODEL_PROGRAM_PROGRAM_H_
 

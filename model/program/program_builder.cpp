@@ -10,8 +10,7 @@ namespace {
 bool is_forward(TaskKind kind) { return kind == TaskKind::Forward; }
 
 bool moves_data(TaskKind kind) {
-  return kind == TaskKind::Forward || kind == TaskKind::Backward ||
-         kind == TaskKind::BackwardInput;
+  return kind == TaskKind::Forward || kind == TaskKind::Backward || kind == TaskKind::BackwardInput;
 }
 
 // `task` moved `steps` virtual stages on (forward: up, backward: down), with its stage.
@@ -21,10 +20,14 @@ struct Neighbour {
 };
 std::optional<Neighbour> neighbour(const PipelineShape& shape, StageId stage, const Task& task,
                                    int steps) {
-  if (!moves_data(task.kind)) return std::nullopt;
+  if (!moves_data(task.kind)) {
+    return std::nullopt;
+  }
   const int direction = is_forward(task.kind) ? 1 : -1;
   const int there = shape.virtual_stage(stage, task.chunk) + direction * steps;
-  if (there < 0 || there >= shape.virtual_stages()) return std::nullopt;
+  if (there < 0 || there >= shape.virtual_stages()) {
+    return std::nullopt;
+  }
   return Neighbour{shape.stage_of(there), {task.kind, task.micro_batch, shape.chunk_of(there)}};
 }
 
@@ -40,15 +43,16 @@ std::vector<TaskId> local_predecessors(const PipelineShape& shape, StageId stage
                                        const Task& task) {
   std::vector<TaskId> result;
   if (task.kind == TaskKind::BackwardWeight) {
-    result.push_back(
-        shape.task_id({TaskKind::BackwardInput, task.micro_batch, task.chunk}));
+    result.push_back(shape.task_id({TaskKind::BackwardInput, task.micro_batch, task.chunk}));
     return result;
   }
   if (!is_forward(task.kind)) {
     result.push_back(shape.task_id({TaskKind::Forward, task.micro_batch, task.chunk}));
   }
   const auto before = neighbour(shape, stage, task, -1);
-  if (before && before->stage == stage) result.push_back(shape.task_id(before->task));
+  if (before && before->stage == stage) {
+    result.push_back(shape.task_id(before->task));
+  }
   return result;
 }
 
@@ -56,13 +60,17 @@ std::vector<TaskId> local_predecessors(const PipelineShape& shape, StageId stage
 
 Message sent_message(const PipelineShape& shape, StageId stage, const Task& task) {
   const auto to = neighbour(shape, stage, task, 1);
-  if (!to || to->stage == stage) return {};
+  if (!to || to->stage == stage) {
+    return {};
+  }
   return {to->stage, shape.task_id(to->task), channel_of(shape, to->task)};
 }
 
 Message awaited_message(const PipelineShape& shape, StageId stage, const Task& task) {
   const auto from = neighbour(shape, stage, task, -1);
-  if (!from || from->stage == stage) return {};
+  if (!from || from->stage == stage) {
+    return {};
+  }
   return {from->stage, shape.task_id(from->task), channel_of(shape, task)};
 }
 
@@ -96,7 +104,9 @@ std::vector<Row> make_rows(const PipelineShape& shape, StageId stage) {
 }
 
 Message of_micro_batch(Message message, std::int32_t micro_batch) {
-  if (message.exists()) message.task.value += micro_batch;
+  if (message.exists()) {
+    message.task.value += micro_batch;
+  }
   return message;
 }
 
@@ -134,13 +144,15 @@ Program build_program(const ProgramSpec& spec, StageId stage) {
   program.successors.reserve(2 * num_tasks);
   program.successor_begin.reserve(num_tasks + 1);
   program.successor_begin.push_back(0);
-  for (const Row& row : make_rows(program.shape, stage)) append_row(row, program);
+  for (const Row& row : make_rows(program.shape, stage)) {
+    append_row(row, program);
+  }
 
   for (const ChunkCost& chunk : cost.chunks) {
     program.chunk_memory.push_back({chunk.activation, chunk.weight_gradient_input});
   }
-  program.fixed_memory = cost.parameters + cost.gradients + cost.optimizer_state + cost.buffers +
-                         cost.overhead;
+  program.fixed_memory =
+      cost.parameters + cost.gradients + cost.optimizer_state + cost.buffers + cost.overhead;
   return program;
 }
 

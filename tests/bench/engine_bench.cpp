@@ -25,8 +25,8 @@ model::ProgramSpec job(ScheduleKind schedule, int p, int v, int m, bool overlap_
 }
 
 void tasks_per_second(benchmark::State& state, std::int64_t tasks) {
-  state.counters["tasks/s"] = benchmark::Counter(static_cast<double>(tasks),
-                                                 benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["tasks/s"] =
+      benchmark::Counter(static_cast<double>(tasks), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void evaluate_again(benchmark::State& state, const model::ProgramSpec& spec) {

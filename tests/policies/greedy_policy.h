@@ -19,7 +19,9 @@ class GreedyPolicy : public policies::Policy {
     for (const model::TaskId id : observation.ready) {
       const int rank = rank_of(observation.program.tasks[static_cast<std::size_t>(id.value)],
                                observation.program.shape.model_chunks);
-      if (rank <= best_rank) continue;
+      if (rank <= best_rank) {
+        continue;
+      }
       best = id;
       best_rank = rank;
     }

@@ -15,7 +15,9 @@ std::string text_of(const model::ProgramSpec& spec, const Order& order) {
   const model::PipelineShape shape = pipeline_shape(spec);
   std::string text;
   for (const model::TaskId id : order) {
-    if (!text.empty()) text += ' ';
+    if (!text.empty()) {
+      text += ' ';
+    }
     text += to_text(shape.task(id));
   }
   return text;
@@ -23,7 +25,9 @@ std::string text_of(const model::ProgramSpec& spec, const Order& order) {
 
 std::vector<std::string> texts_of(const model::ProgramSpec& spec) {
   std::vector<std::string> texts;
-  for (const Order& order : schedule_orders(spec)) texts.push_back(text_of(spec, order));
+  for (const Order& order : schedule_orders(spec)) {
+    texts.push_back(text_of(spec, order));
+  }
   return texts;
 }
 
@@ -65,14 +69,13 @@ TEST(Schedule, GPipe) {
 
 // Drawn by hand for p = 2, m = 3: stage i runs W i backwards later.
 TEST(Schedule, ZeroBubbleH1) {
-  const std::vector<std::string> expected = {
-      "F0.0 F1.0 I0.0 W0.0 F2.0 I1.0 W1.0 I2.0 W2.0",
-      "F0.0 I0.0 F1.0 I1.0 W0.0 F2.0 I2.0 W1.0 W2.0"};
+  const std::vector<std::string> expected = {"F0.0 F1.0 I0.0 W0.0 F2.0 I1.0 W1.0 I2.0 W2.0",
+                                             "F0.0 I0.0 F1.0 I1.0 W0.0 F2.0 I2.0 W1.0 W2.0"};
   EXPECT_EQ(texts_of(uniform_spec({ScheduleKind::ZeroBubbleH1, 2, 1, 3})), expected);
 }
 
-// A larger group: 5 micro-batches pass each of 2 chunks before the other; stage 1 of 2 warms up with
-// (v−1) · 5 forwards. 7 micro-batches in groups of 5 leave 2, as many as there are stages.
+// A larger group: 5 micro-batches pass each of 2 chunks before the other; stage 1 of 2 warms up
+// with (v−1) · 5 forwards. 7 micro-batches in groups of 5 leave 2, as many as there are stages.
 TEST(Schedule, InterleavedInLargerGroups) {
   model::ProgramSpec spec = uniform_spec({ScheduleKind::Interleaved, 2, 2, 7});
   spec.micro_batch_group = 5;
@@ -89,9 +92,10 @@ TEST(ScheduleProblems, InterleavedNeedsWholeGroups) {
   EXPECT_EQ(schedule_problems(uniform_spec({ScheduleKind::Interleaved, 4, 2, 10})),
             Problems{"the interleaved schedule needs micro-batches in whole groups of 4: 10 leaves "
                      "2; nearest are 8 and 12"});
-  EXPECT_EQ(schedule_problems(uniform_spec({ScheduleKind::Interleaved, 4, 2, 3})),
-            Problems{"the interleaved schedule passes groups of 4 micro-batches; a group must be at "
-                     "least the pipeline size 4 and at most the number of micro-batches 3"});
+  EXPECT_EQ(
+      schedule_problems(uniform_spec({ScheduleKind::Interleaved, 4, 2, 3})),
+      Problems{"the interleaved schedule passes groups of 4 micro-batches; a group must be at "
+               "least the pipeline size 4 and at most the number of micro-batches 3"});
   EXPECT_EQ(schedule_problems(uniform_spec({ScheduleKind::Interleaved, 1, 2, 3})),
             Problems{"the interleaved schedule needs a pipeline of at least 2 stages, not 1"});
 }
@@ -106,13 +110,20 @@ TEST(ScheduleProblems, ChunksOfASchedule) {
 TEST(ScheduleProblems, SizesOfTheCosts) {
   model::ProgramSpec spec = uniform_spec({ScheduleKind::GPipe, 2, 2, 4});
   spec.stages[1].chunks.pop_back();
-  EXPECT_EQ(schedule_problems(spec),
-            Problems{"stage 1 has costs for 1 chunks, the plan has 2"});
+  EXPECT_EQ(schedule_problems(spec), Problems{"stage 1 has costs for 1 chunks, the plan has 2"});
   spec.stages.pop_back();
   EXPECT_EQ(schedule_problems(spec), Problems{"costs are given for 1 stages, the plan has 2"});
   EXPECT_EQ(schedule_problems(uniform_spec({ScheduleKind::GPipe, 0, 1, 0})),
             (Problems{"pipeline size is 0, must be at least 1",
                       "number of micro-batches is 0, must be at least 1"}));
+}
+
+TEST(ScheduleProblems, TooLarge) {
+  model::ProgramSpec spec = uniform_spec({ScheduleKind::GPipe, 1, 1, 1});
+  spec.micro_batches = 2'000'000'000;
+  EXPECT_EQ(schedule_problems(spec),
+            Problems{"the pipeline is too large to simulate: at most 65535 stages and 268435455 "
+                     "tasks"});
 }
 
 model::ProgramSpec with_orders(std::vector<std::vector<std::string>> orders) {
@@ -124,12 +135,13 @@ model::ProgramSpec with_orders(std::vector<std::vector<std::string>> orders) {
 
 TEST(ScheduleProblems, OrderFile) {
   EXPECT_EQ(schedule_problems(with_orders({{"F0.0", "F1.0", "B1.0", "B0.0"}})), Problems{});
-  EXPECT_EQ(schedule_problems(with_orders({{"F0.0", "F1.0", "F1.0", "B0.0", "C1.0", "F2.0"}})),
-            (Problems{"orders[0]: 'C1.0' is no task; expected a letter of F B I W, the micro-batch, "
-                      "a full stop and the chunk, such as F0.1",
-                      "orders[0]: 'F2.0' is out of range: there are 2 micro-batches and 1 chunks, "
-                      "from 0",
-                      "orders[0]: F1.0 is there 2 times", "orders[0]: B1.0 is missing"}));
+  EXPECT_EQ(
+      schedule_problems(with_orders({{"F0.0", "F1.0", "F1.0", "B0.0", "C1.0", "F2.0"}})),
+      (Problems{"orders[0]: 'C1.0' is no task; expected a letter of F B I W, the micro-batch, "
+                "a full stop and the chunk, such as F0.1",
+                "orders[0]: 'F2.0' is out of range: there are 2 micro-batches and 1 chunks, "
+                "from 0",
+                "orders[0]: F1.0 is there 2 times", "orders[0]: B1.0 is missing"}));
   // Whole and split backward do not mix.
   EXPECT_EQ(schedule_problems(with_orders({{"F0.0", "I0.0", "W0.0", "F1.0", "B1.0"}})),
             (Problems{"orders[0]: 'B1.0' does not belong to an order with split backward (F, I, W)",
@@ -138,8 +150,8 @@ TEST(ScheduleProblems, OrderFile) {
 
 // Stage 0 wants B0 before it has run F1; stage 1 wants F1 before B0. Each waits for the other.
 TEST(ScheduleProblems, OrderFileThatDeadlocks) {
-  EXPECT_EQ(schedule_problems(with_orders({{"F0.0", "B0.0", "F1.0", "B1.0"},
-                                           {"F0.0", "F1.0", "B0.0", "B1.0"}})),
+  EXPECT_EQ(schedule_problems(
+                with_orders({{"F0.0", "B0.0", "F1.0", "B1.0"}, {"F0.0", "F1.0", "B0.0", "B1.0"}})),
             (Problems{"deadlock: stage 0 waits forever before B0.0",
                       "deadlock: stage 1 waits forever before F1.0"}));
   // A backward before its forward is the shortest deadlock.
@@ -152,9 +164,10 @@ TEST(ScheduleWarnings, InterleavingOnTwoStages) {
   EXPECT_EQ(schedule_warnings(spec).size(), 2u);
   spec.overlap_p2p = true;
   EXPECT_EQ(schedule_warnings(spec), Problems{"interleaving gains little on 2 stages"});
-  EXPECT_EQ(schedule_warnings(uniform_spec({ScheduleKind::OneForwardOneBackward, 8, 1, 4})),
-            Problems{"fewer micro-batches (4) than stages (8): some stages are idle at any time, and"
-                     " PyTorch's schedules refuse it"});
+  EXPECT_EQ(
+      schedule_warnings(uniform_spec({ScheduleKind::OneForwardOneBackward, 8, 1, 4})),
+      Problems{"fewer micro-batches (4) than stages (8): some stages are idle at any time, and"
+               " PyTorch's schedules refuse it"});
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ TEST(MemoryPlanner, SplitBackwardKeepsTheWeightGradientInput) {
   EXPECT_EQ(peak.in_flight_max_total, 2);
 }
 
-// GPipe m, 1F1B min(m, p−i), ZB-H1 min(m, p), each in micro-batches; ZB-V 2p chunks of half a stage.
+// GPipe m, 1F1B min(m, p−i), ZB-H1 min(m, p), each in micro-batches; ZB-V 2p chunks of half a
+// stage.
 TEST(MemoryPlanner, MicroBatchesInFlight) {
   for (int p = 1; p <= 5; ++p) {
     for (int m = 1; m <= 12; ++m) {
@@ -70,8 +71,8 @@ TEST(MemoryPlanner, MicroBatchesInFlight) {
   }
 }
 
-// Interleaved, p = v = 4, m = 8: warm-ups 18, 16, 14, 12 and one more. A recorded run of Megatron-LM
-// shows the same (OpenSQZ/MegatronApp, profiling/, iteration 10).
+// Interleaved, p = v = 4, m = 8: warm-ups 18, 16, 14, 12 and one more. A recorded run of
+// Megatron-LM shows the same (OpenSQZ/MegatronApp, profiling/, iteration 10).
 TEST(MemoryPlanner, InterleavedInFlightEqualsARecordedRun) {
   const ProgramSpec spec = uniform_spec({ScheduleKind::Interleaved, 4, 4, 8, 1, 1, 1});
   const int expected[] = {19, 17, 15, 13};
@@ -136,10 +137,9 @@ TEST(ArenaPlan, IsSoundOnRandomPlans) {
       const ArenaPlan plan = plan_arena(request);
       expect_sound(plan, plan_memory(request));
       const ArenaPlan again = plan_arena(request);
-      ASSERT_TRUE(std::equal(plan.buffers.begin(), plan.buffers.end(), again.buffers.begin(),
-                             again.buffers.end(), [](const auto& a, const auto& b) {
-                               return a.offset == b.offset && a.begin == b.begin;
-                             }));
+      ASSERT_TRUE(std::equal(
+          plan.buffers.begin(), plan.buffers.end(), again.buffers.begin(), again.buffers.end(),
+          [](const auto& a, const auto& b) { return a.offset == b.offset && a.begin == b.begin; }));
     }
   }
 }

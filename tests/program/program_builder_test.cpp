@@ -10,22 +10,24 @@ namespace {
 using tests::uniform_spec;
 
 std::string text_of(const Program& program, const Message& message) {
-  if (!message.exists()) return "-";
+  if (!message.exists()) {
+    return "-";
+  }
   return "stage " + std::to_string(message.stage.value) + " " +
          to_text(program.shape.task(message.task));
 }
 
 Message sent(const Program& program, const char* task) {
-  return program.sends[static_cast<std::size_t>(
-      program.shape.task_id(*task_from_text(task)).value)];
+  return program
+      .sends[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
 }
 Message received(const Program& program, const char* task) {
-  return program.receives[static_cast<std::size_t>(
-      program.shape.task_id(*task_from_text(task)).value)];
+  return program
+      .receives[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
 }
 int waits(const Program& program, const char* task) {
-  return program.num_waits[static_cast<std::size_t>(
-      program.shape.task_id(*task_from_text(task)).value)];
+  return program
+      .num_waits[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
 }
 std::vector<std::string> successors(const Program& program, const char* task) {
   std::vector<std::string> result;
@@ -55,8 +57,8 @@ TEST(PipelineShape, PlacesEveryVirtualStageOnce) {
   }
 }
 
-// Interleaved, 3 stages of 2 chunks: virtual stages 0 … 5 on stages 0 1 2 0 1 2. The last stage sends
-// chunk 0 on to chunk 1 of the first.
+// Interleaved, 3 stages of 2 chunks: virtual stages 0 … 5 on stages 0 1 2 0 1 2. The last stage
+// sends chunk 0 on to chunk 1 of the first.
 TEST(ProgramBuilder, RoundRobinRing) {
   const auto programs = build_programs(uniform_spec({ScheduleKind::Interleaved, 3, 2, 3}));
   EXPECT_EQ(text_of(programs[0], sent(programs[0], "F1.0")), "stage 1 F1.0");
@@ -103,7 +105,9 @@ TEST(ProgramBuilder, BothEndsOfAMessageAgree) {
         for (std::int32_t id = 0; id < program.num_tasks(); ++id) {
           const Message& message = program.sends[static_cast<std::size_t>(id)];
           receives += program.receives[static_cast<std::size_t>(id)].exists() ? 1 : 0;
-          if (!message.exists()) continue;
+          if (!message.exists()) {
+            continue;
+          }
           ++sends;
           const Program& receiver = programs[static_cast<std::size_t>(message.stage.value)];
           const Message& back = receiver.receives[static_cast<std::size_t>(message.task.value)];

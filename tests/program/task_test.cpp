@@ -24,8 +24,8 @@ TEST(Task, RefusesWhatIsNoTask) {
   }
 }
 
-// 1000 ns = 2^9 · 1.953: octave 9, and the six bits after the leading one of 1111101000b are 111101b
-// = 61, so 9 · 64 + 61.
+// 1000 ns = 2^9 · 1.953: octave 9, and the six bits after the leading one of 1111101000b are
+// 111101b = 61, so 9 · 64 + 61.
 TEST(QuantisedDuration, KeepsSixBitsAfterTheLeadingOne) {
   EXPECT_EQ(quantise({1000}), 9 * 64 + 61);
   EXPECT_EQ(quantise({0}), 0);

@@ -70,8 +70,8 @@ TEST(ClosedForm, ZeroBubbleVHasNoBubble) {
   for (const Engine engine : kEngines) {
     for (int p = 1; p <= 16; ++p) {
       for (int m = 2 * p; m <= 4 * p + 1; ++m) {
-        const PipelineResult result = simulate_pipeline(
-            uniform_spec({ScheduleKind::ZeroBubbleV, p, 2, m, 3, 3, 3}), engine);
+        const PipelineResult result =
+            simulate_pipeline(uniform_spec({ScheduleKind::ZeroBubbleV, p, 2, m, 3, 3, 3}), engine);
         EXPECT_EQ(result.makespan.ns, 18 * m + 3 * (p - 1)) << "p=" << p << " m=" << m;
         for (const RankResult& rank : result.ranks) {
           EXPECT_EQ(rank.finish.ns, 18 * m + 3 * rank.stage.value) << "p=" << p << " m=" << m;

@@ -70,8 +70,12 @@ TEST(DynamicPolicy, OneArrivalChangedGivesOtherDecisions) {
       const ExecutorLog& log = result.logs[rank];
       for (const DecisionRecord& decision : log.decisions) {
         const std::size_t index = decision.after_event - 1;
-        if (log.events[index].kind != ExecutorEventKind::MessageArrived) continue;
-        if (index + 1 == log.events.size()) continue;
+        if (log.events[index].kind != ExecutorEventKind::MessageArrived) {
+          continue;
+        }
+        if (index + 1 == log.events.size()) {
+          continue;
+        }
         std::vector<ExecutorEvent> events = log.events;
         std::swap(events[index], events[index + 1]);
         const policies::Replay again = replay_greedy(programs[rank], {}, events);
@@ -87,13 +91,14 @@ TEST(DynamicPolicy, OneArrivalChangedGivesOtherDecisions) {
 // A duration that falls into another sixty-fourth of an octave is seen by the policy.
 TEST(DynamicPolicy, OneDurationChangedGivesOtherDecisions) {
   Random random(7);
-  model::ProgramSpec spec =
-      tests::random_spec(random, model::ScheduleKind::Interleaved, 3, 2, 6);
+  model::ProgramSpec spec = tests::random_spec(random, model::ScheduleKind::Interleaved, 3, 2, 6);
   const PipelineResult result = simulate_pipeline(spec, Engine::Events, greedy());
   const auto programs = build_programs(spec);
   std::vector<ExecutorEvent> events = result.logs[1].events;
   for (ExecutorEvent& event : events) {
-    if (event.kind != ExecutorEventKind::TaskDone) continue;
+    if (event.kind != ExecutorEventKind::TaskDone) {
+      continue;
+    }
     event.duration = static_cast<model::QuantisedDuration>(event.duration + 64);
     break;
   }
@@ -148,7 +153,9 @@ TEST(DynamicPolicy, GradientsComeInOrder) {
     int next[2] = {0, 0};
     for (const model::TaskId id : rank.order) {
       const model::Task task = result.shape.task(id);
-      if (task.kind != model::TaskKind::BackwardWeight) continue;
+      if (task.kind != model::TaskKind::BackwardWeight) {
+        continue;
+      }
       EXPECT_EQ(task.micro_batch.value, next[task.chunk.value]++);
     }
   }
@@ -157,8 +164,8 @@ TEST(DynamicPolicy, GradientsComeInOrder) {
 // Room for 3 activations of 100 bytes a stage: the greedy policy, which else would run all its
 // forwards ahead, stays below the limit in the account of the planner too.
 TEST(DynamicPolicy, StaysBelowTheMemoryLimit) {
-  const model::ProgramSpec spec = tests::uniform_spec(
-      {model::ScheduleKind::OneForwardOneBackward, 4, 1, 12, 10, 12, 8});
+  const model::ProgramSpec spec =
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 4, 1, 12, 10, 12, 8});
   SimulationOptions options = greedy();
   const auto peak_of = [&](const PipelineResult& result, std::size_t rank) {
     return model::plan_memory({result.shape, spec.stages[rank], result.ranks[rank].order}).total();
@@ -174,8 +181,8 @@ TEST(DynamicPolicy, StaysBelowTheMemoryLimit) {
 
 // With one receive slot a channel, no more than one message per channel waits at a receiver.
 TEST(DynamicPolicy, MessagesWaitForReceiveSlots) {
-  model::ProgramSpec spec = tests::uniform_spec(
-      {model::ScheduleKind::OneForwardOneBackward, 4, 1, 12, 10, 12, 8});
+  model::ProgramSpec spec =
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 4, 1, 12, 10, 12, 8});
   spec.stages[1].speed = 3;
   spec.overlap_p2p = true;
   spec.send_activation = spec.send_gradient = {2};
@@ -194,7 +201,9 @@ TEST(DynamicPolicy, MessagesWaitForReceiveSlots) {
           continue;
         }
         const auto& message = programs[rank].receives[static_cast<std::size_t>(event.id)];
-        if (!message.exists()) continue;
+        if (!message.exists()) {
+          continue;
+        }
         waiting[message.channel] += event.kind == ExecutorEventKind::MessageArrived ? 1 : -1;
         most = std::max(most, waiting[message.channel]);
       }
@@ -207,8 +216,8 @@ TEST(DynamicPolicy, MessagesWaitForReceiveSlots) {
 }
 
 TEST(DynamicPolicy, SaysWhoStalled) {
-  const model::ProgramSpec spec = tests::uniform_spec(
-      {model::ScheduleKind::OneForwardOneBackward, 2, 1, 3, 10, 12, 8});
+  const model::ProgramSpec spec =
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 2, 1, 3, 10, 12, 8});
   SimulationOptions idle = greedy();
   idle.policy = [](const model::Program&, model::RankId) {
     return std::make_unique<tests::IdlePolicy>();
@@ -230,10 +239,9 @@ TEST(DynamicPolicy, AStaticOrderReplays) {
   const auto programs = build_programs(spec);
   const auto orders = policies::schedule_orders(spec);
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    const policies::Replay again = policies::replay({.program = programs[rank],
-                                                     .source = policies::OrderSource::List,
-                                                     .order = orders[rank]},
-                                                    result.logs[rank].events);
+    const policies::Replay again = policies::replay(
+        {.program = programs[rank], .source = policies::OrderSource::List, .order = orders[rank]},
+        result.logs[rank].events);
     EXPECT_TRUE(same_bytes(again.decisions, result.logs[rank].decisions));
     EXPECT_EQ(std::ssize(again.decisions), programs[rank].num_tasks());
   }

@@ -15,7 +15,9 @@ inline model::ProgramSpec random_spec(Random& random, model::ScheduleKind schedu
                                       int m) {
   model::ProgramSpec spec{
       .pipeline = p, .model_chunks = v, .micro_batches = m, .schedule = schedule};
-  for (int stage = 0; stage < p; ++stage) spec.stages.push_back(random_stage(random, v));
+  for (int stage = 0; stage < p; ++stage) {
+    spec.stages.push_back(random_stage(random, v));
+  }
   return spec;
 }
 
@@ -26,9 +28,8 @@ inline std::string describe(const model::ProgramSpec& spec) {
          " group=" + std::to_string(spec.micro_batch_group) +
          " send=" + std::to_string(spec.send_activation.ns) + "/" +
          std::to_string(spec.send_gradient.ns) + " overlap p2p " +
-         std::to_string(spec.overlap_p2p) + " reduce " +
-         std::to_string(spec.overlap_grad_reduce) + " gather " +
-         std::to_string(spec.overlap_param_gather);
+         std::to_string(spec.overlap_p2p) + " reduce " + std::to_string(spec.overlap_grad_reduce) +
+         " gather " + std::to_string(spec.overlap_param_gather);
 }
 
 // The legal combinations of schedule, p, v and m, with uneven costs.
@@ -43,7 +44,9 @@ void visit_every_shape(Visit visit) {
       for (int v = 1; v <= 2; ++v) {
         for (int m = 1; m <= (schedule == ScheduleKind::Interleaved ? 8 : 4); ++m) {
           const model::ProgramSpec spec = random_spec(random, schedule, p, v, m);
-          if (policies::schedule_problems(spec).empty()) visit(spec);
+          if (policies::schedule_problems(spec).empty()) {
+            visit(spec);
+          }
         }
       }
     }
@@ -70,9 +73,9 @@ void visit_every_plan(Visit visit) {
 // Any legal plan of up to 6 stages, 3 chunks and 14 micro-batches.
 inline model::ProgramSpec random_plan(Random& random) {
   using model::ScheduleKind;
-  constexpr ScheduleKind kSchedules[] = {
-      ScheduleKind::GPipe, ScheduleKind::OneForwardOneBackward, ScheduleKind::Interleaved,
-      ScheduleKind::ZeroBubbleH1, ScheduleKind::ZeroBubbleV};
+  constexpr ScheduleKind kSchedules[] = {ScheduleKind::GPipe, ScheduleKind::OneForwardOneBackward,
+                                         ScheduleKind::Interleaved, ScheduleKind::ZeroBubbleH1,
+                                         ScheduleKind::ZeroBubbleV};
   for (;;) {
     model::ProgramSpec spec =
         random_spec(random, kSchedules[random.in(0, 4)], static_cast<int>(random.in(1, 6)),
@@ -80,7 +83,9 @@ inline model::ProgramSpec random_plan(Random& random) {
     if (spec.schedule == ScheduleKind::Interleaved) {
       spec.micro_batch_group = static_cast<int>(random.in(0, 8));
     }
-    if (!policies::schedule_problems(spec).empty()) continue;
+    if (!policies::schedule_problems(spec).empty()) {
+      continue;
+    }
     spec.send_activation = {random.in(0, 30)};
     spec.send_gradient = {random.in(0, 30)};
     spec.overlap_p2p = random.coin();

@@ -25,9 +25,15 @@ class StepGraph {
 
   StepGraph(const model::ProgramSpec& spec, const Orders& orders) : spec_(spec), orders_(orders) {
     source_ = add_span("source", 0);
-    for (int stage = 0; stage < spec.pipeline; ++stage) add_compute(stage);
-    for (int stage = 0; stage < spec.pipeline; ++stage) add_messages(stage);
-    for (int stage = 0; stage < spec.pipeline; ++stage) add_data_parallel(stage);
+    for (int stage = 0; stage < spec.pipeline; ++stage) {
+      add_compute(stage);
+    }
+    for (int stage = 0; stage < spec.pipeline; ++stage) {
+      add_messages(stage);
+    }
+    for (int stage = 0; stage < spec.pipeline; ++stage) {
+      add_data_parallel(stage);
+    }
     solve();
   }
 
@@ -50,7 +56,9 @@ class StepGraph {
     const std::size_t node = boost::add_vertex(graph_);
     weights_.push_back(duration);
     nodes_[name] = node;
-    if (node != 0) after(source_, node);
+    if (node != 0) {
+      after(source_, node);
+    }
     return node;
   }
   // dag_shortest_paths finds least sums: the weight of an edge is the span before it, negated.
@@ -60,9 +68,7 @@ class StepGraph {
   static std::string name(int stage, const std::string& what) {
     return std::to_string(stage) + " " + what;
   }
-  std::string name(int stage, const model::Task& task) const {
-    return name(stage, to_text(task));
-  }
+  std::string name(int stage, const model::Task& task) const { return name(stage, to_text(task)); }
 
   const model::ChunkCost& cost(int stage, const model::Task& task) const {
     return spec_.stages[stage].chunks[task.chunk.value];
@@ -98,13 +104,17 @@ class StepGraph {
 
   // The task of the next position that uses what `task` makes, and its stage.
   bool consumer(int stage, const model::Task& task, int& other, model::Task& next) const {
-    if (task.kind == model::TaskKind::BackwardWeight) return false;
+    if (task.kind == model::TaskKind::BackwardWeight) {
+      return false;
+    }
     const auto positions = model_order();
     const auto here =
         std::find(positions.begin(), positions.end(), std::pair(stage, task.chunk.value));
     const auto index = here - positions.begin();
     const auto there = task.kind == model::TaskKind::Forward ? index + 1 : index - 1;
-    if (there < 0 || there >= std::ssize(positions)) return false;
+    if (there < 0 || there >= std::ssize(positions)) {
+      return false;
+    }
     other = positions[there].first;
     next = {task.kind, task.micro_batch, {positions[there].second}};
     return true;
@@ -119,7 +129,9 @@ class StepGraph {
       before = node;
       int other = 0;
       model::Task next;
-      if (!consumer(stage, task, other, next) || other == stage) continue;
+      if (!consumer(stage, task, other, next) || other == stage) {
+        continue;
+      }
       const bool forward = task.kind == model::TaskKind::Forward;
       const std::size_t send =
           add_span(name(stage, "send " + to_text(task)),
@@ -127,7 +139,9 @@ class StepGraph {
       after(node, send);
       if (spec_.overlap_p2p) {
         const char lane = forward ? 'F' : 'B';
-        if (send_lane.count(lane) != 0) after(send_lane[lane], send);
+        if (send_lane.count(lane) != 0) {
+          after(send_lane[lane], send);
+        }
         send_lane[lane] = send;
       } else {
         before = send;
@@ -162,7 +176,9 @@ class StepGraph {
     for (const model::ChunkCost& chunk : spec_.stages[stage].chunks) {
       gathers.push_back(add_span(name(stage, "gather " + std::to_string(gathers.size())),
                                  chunk.parameter_gather.ns));
-      if (gathers.size() > 1) after(gathers[gathers.size() - 2], gathers.back());
+      if (gathers.size() > 1) {
+        after(gathers[gathers.size() - 2], gathers.back());
+      }
     }
     std::map<int, model::Task> last_of_chunk;
     std::vector<int> finish_order;
@@ -195,7 +211,9 @@ class StepGraph {
   void solve() {
     std::vector<std::int64_t> distances(boost::num_vertices(graph_));
     boost::dag_shortest_paths(graph_, source_, boost::distance_map(distances.data()));
-    for (const std::int64_t distance : distances) starts_.push_back(-distance);
+    for (const std::int64_t distance : distances) {
+      starts_.push_back(-distance);
+    }
   }
 
   const model::ProgramSpec& spec_;

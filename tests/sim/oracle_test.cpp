@@ -19,7 +19,9 @@ tests::StepGraph::Orders orders_of(const PipelineResult& result) {
   tests::StepGraph::Orders orders;
   for (const RankResult& rank : result.ranks) {
     auto& order = orders.emplace_back();
-    for (const model::TaskId id : rank.order) order.push_back(result.shape.task(id));
+    for (const model::TaskId id : rank.order) {
+      order.push_back(result.shape.task(id));
+    }
   }
   return orders;
 }
@@ -66,7 +68,9 @@ TEST(Oracle, DataflowEventsAndLongestPathAgree) {
     const bool split = dataflow.shape.split_backward;
     for (const EventRecord& record : dataflow.timeline) {
       std::string name = name_of(record);
-      if (split && record.kind == EventKind::SendGradient) name.replace(name.find('B'), 1, "I");
+      if (split && record.kind == EventKind::SendGradient) {
+        name.replace(name.find('B'), 1, "I");
+      }
       ASSERT_EQ(graph.start(name), record.start.ns) << name;
     }
     ++num_plans;
@@ -107,14 +111,15 @@ TEST(Oracle, IssueDepthDoesNotChangeAStaticOrder) {
 TEST(Oracle, OrderFileEqualsTheScheduleItSpellsOut) {
   tests::visit_every_plan([](const model::ProgramSpec& spec) {
     SCOPED_TRACE(tests::describe(spec));
-    const PipelineResult scheduled =
-        simulate_pipeline(spec, Engine::Dataflow, {.timeline = true});
+    const PipelineResult scheduled = simulate_pipeline(spec, Engine::Dataflow, {.timeline = true});
     model::ProgramSpec spelled = spec;
     spelled.schedule = model::ScheduleKind::OrderFile;
     spelled.orders_fold = spec.schedule == model::ScheduleKind::ZeroBubbleV;
     for (const auto& order : orders_of(scheduled)) {
       auto& tokens = spelled.orders.emplace_back();
-      for (const model::Task& task : order) tokens.push_back(to_text(task));
+      for (const model::Task& task : order) {
+        tokens.push_back(to_text(task));
+      }
     }
     ASSERT_TRUE(policies::schedule_problems(spelled).empty());
     const PipelineResult again = simulate_pipeline(spelled, Engine::Dataflow, {.timeline = true});

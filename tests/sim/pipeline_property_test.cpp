@@ -27,7 +27,9 @@ void for_each_random_plan(int count, Check check) {
     SCOPED_TRACE(tests::describe(spec));
     SCOPED_TRACE(tests::rerun_line("sim_property_test", seed));
     check(spec, random);
-    if (::testing::Test::HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) {
+      return;
+    }
   }
 }
 
@@ -39,12 +41,15 @@ TEST(PipelineProperty, EveryTaskRunsOnceAndBackwardAfterForward) {
       ASSERT_EQ(std::ssize(rank.order), shape.num_tasks());
       std::map<Task, int> position;
       for (int n = 0; n < shape.num_tasks(); ++n) {
-        ASSERT_TRUE(position.emplace(shape.task(rank.order[static_cast<std::size_t>(n)]), n).second);
+        ASSERT_TRUE(
+            position.emplace(shape.task(rank.order[static_cast<std::size_t>(n)]), n).second);
       }
       for (const auto& [task, when] : position) {
-        if (task.kind == TaskKind::Forward) continue;
-        const TaskKind before = task.kind == TaskKind::BackwardWeight ? TaskKind::BackwardInput
-                                                                      : TaskKind::Forward;
+        if (task.kind == TaskKind::Forward) {
+          continue;
+        }
+        const TaskKind before =
+            task.kind == TaskKind::BackwardWeight ? TaskKind::BackwardInput : TaskKind::Forward;
         ASSERT_LT(position.at({before, task.micro_batch, task.chunk}), when) << to_text(task);
       }
     }
@@ -161,7 +166,9 @@ TEST(PipelineProperty, DifferencesUnfoldOnlyWhatTheyTouch) {
         expect_same_rank(folded.ranks[replica_class * p + rank % p], unfolded.ranks[rank]);
       }
       int multiplicity = 0;
-      for (std::size_t k = 0; k < 2; ++k) multiplicity += folded.ranks[k * p].multiplicity;
+      for (std::size_t k = 0; k < 2; ++k) {
+        multiplicity += folded.ranks[k * p].multiplicity;
+      }
       ASSERT_EQ(multiplicity, replicas.count);
     }
   });
@@ -172,10 +179,9 @@ TEST(PipelineProperty, EnginesAgreeOnReplicasThatDiffer) {
   for_each_random_plan(200, [](const model::ProgramSpec& spec, Random& random) {
     Replicas replicas{.count = 3};
     for (int n = 0; n < 2; ++n) {
-      replicas.differences.push_back(
-          {static_cast<int>(random.in(0, 2)),
-           {static_cast<std::int32_t>(random.in(0, spec.pipeline - 1))},
-           tests::random_stage(random, spec.model_chunks)});
+      replicas.differences.push_back({static_cast<int>(random.in(0, 2)),
+                                      {static_cast<std::int32_t>(random.in(0, spec.pipeline - 1))},
+                                      tests::random_stage(random, spec.model_chunks)});
     }
     const PipelineResult dataflow =
         simulate_replicas(spec, replicas, Engine::Dataflow, {.timeline = true});

@@ -16,10 +16,8 @@ struct UniformPipeline {
 
 // All stages and chunks alike, nothing else takes time.
 inline model::ProgramSpec uniform_spec(const UniformPipeline& u) {
-  model::ProgramSpec spec{.pipeline = u.p,
-                          .model_chunks = u.v,
-                          .micro_batches = u.m,
-                          .schedule = u.schedule};
+  model::ProgramSpec spec{
+      .pipeline = u.p, .model_chunks = u.v, .micro_batches = u.m, .schedule = u.schedule};
   model::ChunkCost chunk{.forward = {u.forward},
                          .backward = {u.backward_input + u.backward_weight},
                          .backward_input = {u.backward_input},

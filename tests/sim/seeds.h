@@ -17,7 +17,9 @@ inline std::vector<std::uint64_t> seeds(int count) {
     return {std::strtoull(only, nullptr, 10)};
   }
   std::vector<std::uint64_t> result;
-  for (int seed = 1; seed <= count; ++seed) result.push_back(static_cast<std::uint64_t>(seed));
+  for (int seed = 1; seed <= count; ++seed) {
+    result.push_back(static_cast<std::uint64_t>(seed));
+  }
   return result;
 }
 

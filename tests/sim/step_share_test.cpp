@@ -101,6 +101,28 @@ TEST(StepShare, SpeedScalesTasksAndOptimizer) {
   }
 }
 
+// A bug of the event engine: tasks of no length that ended at one instant came out by number, not
+// in the order of the lane, and so their chunks were reduced the wrong way round.
+TEST(StepShare, TasksOfNoLengthEndInTheOrderOfTheLane) {
+  model::ProgramSpec spec = uniform_spec({ScheduleKind::ZeroBubbleV, 1, 2, 1, 10, 12, 0});
+  for (model::ChunkCost& chunk : spec.stages[0].chunks) {
+    chunk.gradient_reduce = {7};
+  }
+  spec.orders = {{"F0.0", "F0.1", "I0.1", "I0.0", "W0.1", "W0.0"}};
+  spec.orders_fold = true;
+  spec.schedule = ScheduleKind::OrderFile;
+  for (const Engine engine : kEngines) {
+    const PipelineResult result = simulate_pipeline(spec, engine, {.timeline = true});
+    std::vector<int> reduced;
+    for (const model::EventRecord& record : result.timeline) {
+      if (record.kind == model::EventKind::GradientReduce) {
+        reduced.push_back(record.chunk.value);
+      }
+    }
+    EXPECT_EQ(reduced, (std::vector<int>{1, 0}));
+  }
+}
+
 // Two replicas of one stage; the second is twice as slow. The first waits in the reduction:
 //   replica 0: F B [0,30], replica 1: F B [0,60], reduction [60,67] for both, optimizer [67,72].
 TEST(StepShare, AReductionWaitsForTheSlowestReplica) {

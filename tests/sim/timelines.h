@@ -23,7 +23,9 @@ inline std::string to_text(const model::EventRecord& record) {
 inline ::testing::AssertionResult same_timeline(const std::vector<model::EventRecord>& a,
                                                 const std::vector<model::EventRecord>& b) {
   for (std::size_t n = 0; n < std::min(a.size(), b.size()); ++n) {
-    if (a[n] == b[n]) continue;
+    if (a[n] == b[n]) {
+      continue;
+    }
     return ::testing::AssertionFailure()
            << "record " << n << ": " << to_text(a[n]) << " against " << to_text(b[n]);
   }
