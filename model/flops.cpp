@@ -132,6 +132,10 @@ Flop palm_flop_per_token(const PalmShape& shape, bool recompute_all) {
   return {passes * (2 * shape.parameters + 4 * attention)};
 }
 
+double selective_recompute_overhead(double sequence_length, double hidden_size) {
+  return 1 + sequence_length / (6 * hidden_size);
+}
+
 Flop attention_forward_flop(const AttentionExtent& extent) {
   const double value_dim = extent.value_head_dim > 0 ? extent.value_head_dim : extent.head_dim;
   const double square = extent.batch * extent.sequence_length * extent.sequence_length *

@@ -59,6 +59,10 @@ struct PalmShape {
 };
 Flop palm_flop_per_token(const PalmShape& shape, bool recompute_all = false);
 
+// What selective recompute adds to the FLOP of a GPT whose logits are negligible: 1 + s/(6h).
+// Source: Korthikanti et al., arXiv:2205.05198, eq. 9.
+double selective_recompute_overhead(double sequence_length, double hidden_size);
+
 // One attention over b sequences of length s with n heads of size d: 4·b·s²·n·d, half of it when
 // causal; the backward pass executes 2.5 times that (five products for two).
 // Source: the convention of cuDNN's and flash-attention's benchmarks.

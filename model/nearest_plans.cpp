@@ -232,7 +232,13 @@ class Neighbours {
 
   // The multiples below and above of what the batch has to divide by.
   void change_batch() {
-    const std::int64_t unit = plan_.micro_batch * std::max(1, plan_.data);
+    // Sizes out of their range are mended first, and would overflow here.
+    constexpr std::int64_t kSizeMax = 1'000'000;
+    const auto in_range = [](std::int64_t size) { return size >= 1 && size <= kSizeMax; };
+    if (!in_range(plan_.micro_batch) || !in_range(plan_.data) || !in_range(plan_.pipeline)) {
+      return;
+    }
+    const std::int64_t unit = plan_.micro_batch * plan_.data;
     for (const std::int64_t multiple : {unit, unit * plan_.pipeline}) {
       const std::int64_t below = plan_.global_batch / multiple * multiple;
       if (below > 0) set(&Plan::global_batch, below);
@@ -271,10 +277,10 @@ class Neighbours {
 
 // Keys that memory depends on, for a plan that is legal and not accepted.
 const std::vector<PlanKey>& memory_keys() {
-  static const std::vector<PlanKey> kKeys = {
+  static const std::vector<PlanKey> keys = {
       PlanKey::Tensor,     PlanKey::Pipeline, PlanKey::Context,   PlanKey::Expert,
       PlanKey::MicroBatch, PlanKey::Zero,     PlanKey::Recompute, PlanKey::SequenceParallel};
-  return kKeys;
+  return keys;
 }
 
 class NearestSearch {
@@ -332,8 +338,8 @@ class NearestSearch {
     Difference difference = Differ(plan_, plan).run();
     if (!seen_.insert(difference.change).second) return;
     // The text breaks ties, so that the order never depends on how a plan was reached.
-    queue_.emplace(std::pair{difference.cost, difference.change},
-                   Candidate{plan, std::move(difference)});
+    std::pair<double, std::string> key{difference.cost, difference.change};
+    queue_.emplace(std::move(key), Candidate{plan, std::move(difference)});
   }
 
   const Transformer& transformer_;

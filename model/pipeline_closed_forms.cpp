@@ -121,6 +121,11 @@ Seconds uneven_1f1b_bound(std::span<const StageTimes> stages, double micro_batch
   return bound;
 }
 
+Seconds step_time_of_replica(const ReplicaBatch& batch, double stages, const StageTimes& times) {
+  const PipelineShape shape{stages, batch.sequences / batch.micro_batch, 1};
+  return pipeline_makespan(ScheduleKind::OneForwardOneBackward, shape, times);
+}
+
 double bubble_ratio_of_replicas(double num_gpus, double data, double micro_batches_total) {
   return (num_gpus - data) / micro_batches_total;
 }

@@ -67,6 +67,14 @@ Seconds flow_shop_makespan(std::span<const Seconds> stage_times, double micro_ba
 // max over j of m(f_j+b_j) + Σ_{i<j}(f_i+b_i) + max(0, Σ_{i>j}(f_i+b_i) − (p−1−j)·f_j).
 Seconds uneven_1f1b_bound(std::span<const StageTimes> stages, double micro_batches);
 
+// (b'/b + p − 1)(tf + tb): step time of a replica's b' = B/d sequences in micro-batches of b, which
+// take tf and tb. Source: SC21, arXiv:2104.04473, eq. 1.
+struct ReplicaBatch {
+  double sequences = 1;    // b'
+  double micro_batch = 1;  // b
+};
+Seconds step_time_of_replica(const ReplicaBatch& batch, double stages, const StageTimes& times);
+
 // Bubble over ideal time when n GPUs are split into d replicas of n/d stages and a replica's share
 // of B/b = b' micro-batches is b'/d: (n − d)/b'. Source: SC21, section 3.3.1 (tensor size 1).
 double bubble_ratio_of_replicas(double num_gpus, double data, double micro_batches_total);

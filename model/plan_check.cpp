@@ -338,7 +338,7 @@ void PlanChecker::check_experts() {
 
 void PlanChecker::check_sequence() {
   const std::int64_t s = transformer_.sequence_length;
-  if (plan_.context > 1 && s % (2 * plan_.context) != 0) {
+  if (plan_.context > 1 && s % (std::int64_t{2} * plan_.context) != 0) {
     refuse({PlanKey::Context}, "plan.context ", plan_.context,
            " needs a sequence length of a "
            "multiple of 2 · ",
@@ -416,8 +416,13 @@ void PlanChecker::check_rest() {
 }  // namespace
 
 std::optional<int> data_from_gpus(const Plan& plan, int num_gpus) {
-  const std::int64_t inner = std::int64_t{plan.tensor} * plan.pipeline * plan.context;
-  if (inner < 1 || num_gpus < inner || num_gpus % inner != 0) return std::nullopt;
+  std::int64_t inner = 1;
+  for (const int size : {plan.tensor, plan.pipeline, plan.context}) {
+    if (size < 1) return std::nullopt;
+    inner *= size;
+    if (inner > num_gpus) return std::nullopt;  // Also keeps the product from overflowing.
+  }
+  if (num_gpus % inner != 0) return std::nullopt;
   return static_cast<int>(num_gpus / inner);
 }
 

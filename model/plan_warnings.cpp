@@ -147,7 +147,7 @@ void PlanWarnings::warn_of_schedule() {
          "the same time; at least plan.global_batch ",
          plan_.micro_batch * plan_.data * p, " fills the pipeline");
   }
-  if (zero_bubble && p > 1 && m < 2 * p) {
+  if (zero_bubble && p > 1 && m < std::int64_t{2} * p) {
     warn(
         "zero-bubble schedules need at least twice as many micro-batches as stages to close "
         "their bubbles; there are ",

@@ -188,22 +188,22 @@ std::vector<RankId> RankLayout::members(GroupKind kind, RankId rank) const {
   return ranks;
 }
 
-GroupLocation RankLayout::location(GroupKind kind, RankId rank, const NodeMap& nodes) const {
-  GroupLocation placement;
+GroupSpread RankLayout::spread(GroupKind kind, RankId rank, const NodeMap& nodes) const {
+  GroupSpread spread;
   const std::vector<RankId> group = members(kind, rank);
-  placement.size = static_cast<int>(group.size());
-  placement.num_nodes = 0;
-  placement.ranks_per_node = 0;
+  spread.size = static_cast<int>(group.size());
+  spread.num_nodes = 0;
+  spread.ranks_per_node = 0;
   // Members ascend, and so do their machines.
   NodeId node{-1};
   int on_node = 0;
   for (const RankId member : group) {
     if (const NodeId at = nodes.node_of(member); at != node) {
       node = at;
-      ++placement.num_nodes;
+      ++spread.num_nodes;
       on_node = 0;
     }
-    placement.ranks_per_node = std::max(placement.ranks_per_node, ++on_node);
+    spread.ranks_per_node = std::max(spread.ranks_per_node, ++on_node);
   }
   std::set<RankId> leaders;
   const NodeMap::Ranks local = nodes.ranks_on(nodes.node_of(group.front()));
@@ -211,8 +211,8 @@ GroupLocation RankLayout::location(GroupKind kind, RankId rank, const NodeMap& n
   for (int value = local.first.value; value < last; ++value) {
     leaders.insert(leader(kind, {value}));
   }
-  placement.groups_per_node = static_cast<int>(leaders.size());
-  return placement;
+  spread.groups_per_node = static_cast<int>(leaders.size());
+  return spread;
 }
 
 RankId RankLayout::next_stage_rank(RankId rank) const {

@@ -56,7 +56,7 @@ class NodeMap {
 };
 
 // How one group lies over machines.
-struct GroupLocation {
+struct GroupSpread {
   int size = 1;
   int num_nodes = 1;
   int ranks_per_node = 1;  // On the fullest machine.
@@ -84,7 +84,7 @@ class RankLayout {
   // The smallest rank of the group: its name among groups of the kind.
   RankId leader(GroupKind kind, RankId rank) const;
 
-  GroupLocation location(GroupKind kind, RankId rank, const NodeMap& nodes) const;
+  GroupSpread spread(GroupKind kind, RankId rank, const NodeMap& nodes) const;
 
   // The rank at the next pipeline stage (the first after the last one).
   RankId next_stage_rank(RankId rank) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/gemm_cost.h"
+
 namespace megatwin::model {
 namespace {
 
@@ -40,11 +42,6 @@ double wave_efficiency(std::int64_t tiles, std::int64_t num_sms) {
 double tile_efficiency(const GemmShape& shape, std::int64_t tile_m, std::int64_t tile_n) {
   const std::int64_t computed = num_tiles(shape, tile_m, tile_n) * tile_m * tile_n;
   return static_cast<double>(shape.batch * shape.m * shape.n) / static_cast<double>(computed);
-}
-
-Flop gemm_flop(const GemmShape& shape) {
-  return {2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
-          static_cast<double>(shape.k) * static_cast<double>(shape.batch)};
 }
 
 Seconds gemm_time(const GemmShape& shape, FlopPerSecond peak, double efficiency) {

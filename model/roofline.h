@@ -30,10 +30,7 @@ double wave_efficiency(std::int64_t tiles, std::int64_t num_sms);
 // Part of the computed tiles that is wanted: M·N over whole tiles.
 double tile_efficiency(const GemmShape& shape, std::int64_t tile_m, std::int64_t tile_n);
 
-// 2·M·N·K times the batch.
-Flop gemm_flop(const GemmShape& shape);
-
-// At a share `efficiency` of the peak.
+// gemm_flop() of gemm_cost.h at a share `efficiency` of the peak.
 Seconds gemm_time(const GemmShape& shape, FlopPerSecond peak, double efficiency);
 
 // A norm reads and writes every element once: 2·bytes·rows·columns.

@@ -21,10 +21,12 @@ Seconds expected_max_normal_asymptotic(const NormalTime& time, double n) {
 
 Seconds expected_max_normal(const NormalTime& time, double n) {
   // E[max] = ∫ 1 − Φ(z)^n over z > 0 minus ∫ Φ(z)^n over z < 0, midpoint rule.
-  const double step = 1.0 / 512;
-  const double reach = 12;
+  constexpr int kStepsPerUnit = 512;
+  constexpr int kReach = 12;
+  const double step = 1.0 / kStepsPerUnit;
   double expectation = 0;
-  for (double z = step / 2; z < reach; z += step) {
+  for (int i = 0; i < kReach * kStepsPerUnit; ++i) {
+    const double z = (i + 0.5) * step;
     const double above = std::pow(0.5 * std::erfc(-z / std::sqrt(2.0)), n);
     const double below = std::pow(0.5 * std::erfc(z / std::sqrt(2.0)), n);
     expectation += (1 - above - below) * step;

@@ -75,6 +75,11 @@ std::vector<std::string> order_file_problems(const ProgramSpec& spec) {
                        " stages, the plan has " + std::to_string(spec.pipeline));
     return problems;
   }
+  if (spec.orders_fold && spec.model_chunks != 2) {
+    problems.push_back("chunks fold back over the stages only with 2 model chunks a stage, not " +
+                       std::to_string(spec.model_chunks));
+    return problems;
+  }
   const PipelineShape shape = pipeline_shape(spec);
   for (int stage = 0; stage < spec.pipeline; ++stage) {
     auto found = stage_problems(shape, stage, spec.orders[static_cast<std::size_t>(stage)]);

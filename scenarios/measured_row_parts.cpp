@@ -192,7 +192,12 @@ void fill_zero_stage(const MeasuredRow& row, Job& job, Diagnostics& problems) {
     plan.zero_stage = job.software.default_zero_stage;
     job.assumptions.push_back("ZeRO stage not stated: taken as " + std::to_string(plan.zero_stage));
   } else {
-    plan.zero_stage = static_cast<int>(whole(row, "zero_stage", 1, problems));
+    const auto stage = number_of(row.text("zero_stage"));
+    if (!stage || (*stage != 0 && *stage != 1 && *stage != 2 && *stage != 3)) {
+      problem(row, "zero_stage", "'" + row.text("zero_stage") + "' is none of 0, 1, 2, 3", problems);
+      return;
+    }
+    plan.zero_stage = static_cast<int>(*stage);
   }
 }
 

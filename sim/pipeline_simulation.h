@@ -17,10 +17,14 @@
 #define MEGATWIN_SIM_PIPELINE_SIMULATION_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "model/program/decision_record.h"
 #include "model/program/event_record.h"
 #include "model/program/program_spec.h"
+#include "policies/executor.h"
+#include "policies/policy.h"
 #include "policies/schedule.h"
 #include "sim/compiled_pipeline.h"
 
@@ -52,16 +56,42 @@ struct PipelineResult {
   std::int64_t events = 0;          // Tasks, transfers and optimizer steps simulated.
   // By rank, then start. Spans of no length are left out.
   std::vector<model::EventRecord> timeline;
+  std::vector<model::ExecutorLog> logs;  // One a rank when asked for; event engine only.
+  // A policy can stop for good: then one sentence a rank that did, and no other field means a thing.
+  std::vector<std::string> stalled;
 };
 
 struct SimulationOptions {
   bool timeline = false;
-  PipelineCache* cache = nullptr;   // Borrowed; compiled programs are reused from call to call.
+  PipelineCache* cache = nullptr;  // Borrowed; compiled programs are reused from call to call.
+  // Event engine only. With a policy the schedule of the program gives its shape, not its order.
+  policies::PolicyFactory policy;
+  policies::ExecutorOptions executor;
+  bool log = false;
 };
 
-// Requires: policies::schedule_problems(spec) is empty.
+// Requires: policies::schedule_problems(spec) is empty. A policy needs Engine::Events.
 PipelineResult simulate_pipeline(const model::ProgramSpec& spec, Engine engine,
                                  const SimulationOptions& options = {});
+
+// Replicas of the pipeline of which some ranks differ from `spec`.
+struct Replicas {
+  struct Difference {
+    int replica = 0;
+    model::StageId stage;
+    model::StageCost cost;
+  };
+  int count = 1;
+  std::vector<Difference> differences;
+  // Replicas that are alike are simulated once. Without folding each is, for tests and timelines.
+  bool fold = true;
+};
+
+// As above for `replicas.count` pipelines that meet in the data-parallel collectives of each stage:
+// a reduction starts when the last replica is ready and ends for all at once. Rank r of the result
+// is stage r mod p of a class of equal replicas, in the order of their first replica.
+PipelineResult simulate_replicas(const model::ProgramSpec& spec, const Replicas& replicas,
+                                 Engine engine, const SimulationOptions& options = {});
 
 }  // namespace megatwin::sim
 

@@ -21,7 +21,7 @@ using QuantisedDuration = std::uint16_t;
 constexpr QuantisedDuration quantise(Instant duration) {
   if (duration.ns < 1) return 0;
   const auto ns = static_cast<std::uint64_t>(duration.ns);
-  const int octave = std::bit_width(ns) - 1;
+  const int octave = static_cast<int>(std::bit_width(ns)) - 1;
   const std::uint64_t fraction = octave >= 6 ? ns >> (octave - 6) : ns << (6 - octave);
   return static_cast<QuantisedDuration>(64 * octave + static_cast<int>(fraction & 63u));
 }

@@ -16,7 +16,7 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
     placement.ranks_per_node = inside ? placement.ranks : 1;
     placement.groups_sharing_nics = inside ? 1 : machine.node.num_gpus;
   } else {
-    const GroupLocation location = layout.location(kind, RankId{0}, nodes);
+    const GroupSpread location = layout.spread(kind, RankId{0}, nodes);
     placement.ranks = location.size;
     placement.ranks_per_node = location.ranks_per_node;
     placement.groups_sharing_nics = location.groups_per_node;

@@ -37,6 +37,7 @@ PipelineShape pipeline_shape(const ProgramSpec& spec) {
       break;
     case ScheduleKind::OrderFile:
       shape.split_backward = orders_split_backward(spec);
+      if (spec.orders_fold) shape.placement = ChunkPlacement::Fold;
       break;
   }
   return shape;

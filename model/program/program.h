@@ -44,6 +44,7 @@ struct Program {
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
 
+  std::vector<Task> tasks;  // By TaskId.
   // Tasks of this rank that wait for a task of this rank, as compressed rows: those of task t are
   // successors[successor_begin[t]] … successors[successor_begin[t + 1] − 1].
   std::vector<std::uint32_t> successor_begin;

@@ -27,6 +27,7 @@ struct ChunkCost {
   Instant gradient_reduce;  // Data-parallel reduction of this chunk's gradients.
   Instant
       parameter_gather;  // Data-parallel gather of this chunk's parameters before its first use.
+  friend constexpr bool operator==(const ChunkCost&, const ChunkCost&) = default;
 };
 
 struct StageCost {
@@ -34,6 +35,7 @@ struct StageCost {
   Instant optimizer;              // After every reduction of this stage (and the global norm).
   Bytes parameters, gradients, optimizer_state, buffers, overhead;  // Held throughout.
   double speed = 1;  // Duration factor of this rank: > 1 slow. For disturbances.
+  friend bool operator==(const StageCost&, const StageCost&) = default;
 };
 
 // The shape of the pipeline and its schedule. Stage i of p; chunk c of v; virtual stage = c·p + i
@@ -59,6 +61,7 @@ struct ProgramSpec {
   int micro_batch_group = 0;
   // OrderFile schedule: per rank the list of tasks such as "F0.1" (micro-batch.chunk).
   std::vector<std::vector<std::string>> orders;
+  bool orders_fold = false;  // OrderFile: the chunks lie on the V map of ZB-V (v = 2).
 };
 
 }  // namespace megatwin::model

@@ -267,6 +267,16 @@ TEST(NearestPlans, VariesWhatMemoryDependsOn) {
   EXPECT_EQ(nearest.front().change, "plan.zero 0 → 1");
 }
 
+// Sizes out of all range still end in a short list, quickly.
+TEST(NearestPlans, MendsAbsurdSizes) {
+  const Plan plan{.tensor = 2147483647, .micro_batch = -5, .global_batch = 8};
+  const auto nearest = nearest_legal_plans(kGpt, plan, cluster_of(8), megatron());
+  ASSERT_FALSE(nearest.empty());
+  for (const NearestPlan& near : nearest) {
+    EXPECT_TRUE(plan_problems(kGpt, near.plan, cluster_of(8), megatron()).empty());
+  }
+}
+
 // Tensor 6 on 48 GPUs with 32 heads: 4 and 8 are the neighbours.
 TEST(NearestPlans, TensorThatDividesTheHeads) {
   const Plan plan{.tensor = 6, .data = 8, .global_batch = 96};

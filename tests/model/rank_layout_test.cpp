@@ -71,10 +71,10 @@ TEST(RankLayout, GroupsPartitionTheRanks) {
 TEST(RankLayout, PlacementOverMachines) {
   const RankLayout layout(Plan{.tensor = 4, .data = 4});
   const NodeMap nodes(8);
-  const GroupLocation tensor = layout.location(GroupKind::Tensor, {5}, nodes);
+  const GroupSpread tensor = layout.spread(GroupKind::Tensor, {5}, nodes);
   EXPECT_TRUE(tensor.inside_node());
   EXPECT_EQ(tensor.groups_per_node, 2);
-  const GroupLocation data = layout.location(GroupKind::Data, {0}, nodes);
+  const GroupSpread data = layout.spread(GroupKind::Data, {0}, nodes);
   EXPECT_EQ(data.num_nodes, 2);
   EXPECT_EQ(data.ranks_per_node, 2);
   EXPECT_EQ(data.groups_per_node, 4);

@@ -10,7 +10,7 @@ namespace {
 using model::ScheduleKind;
 using tests::uniform_spec;
 
-constexpr Engine kEngines[] = {Engine::Dataflow};
+constexpr Engine kEngines[] = {Engine::Dataflow, Engine::Events};
 
 std::int64_t makespan(const tests::UniformPipeline& u, Engine engine) {
   return simulate_pipeline(uniform_spec(u), engine).makespan.ns;

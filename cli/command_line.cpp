@@ -1,0 +1,199 @@
+#include "cli/command_line.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/doctor.h"
+#include "cli/files.h"
+#include "cli/simulate.h"
+#include "cli/validate.h"
+#include "model/diagnostic.h"
+
+namespace megatwin::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "\nExamples:\n"
+    "  megatwin simulate scenarios/llama-3.1-70b-h100.yaml\n"
+    "  megatwin simulate job.yaml --set plan.tensor=4 --json\n"
+    "  megatwin simulate job.yaml --sweep plan.pipeline=2,4,8 --html out/sweep.html\n"
+    "  megatwin doctor\n"
+    "\nExit codes: 0 an answer, 1 the plan is illegal or does not fit, 2 the input cannot be "
+    "read,\n"
+    "3 the machine failed (disk, driver), 134 a bug of ours.\n";
+
+constexpr const char* kSimulateExamples =
+    "\nExamples:\n"
+    "  megatwin simulate job.yaml --explain\n"
+    "  megatwin simulate a.yaml b.yaml                          side by side\n"
+    "  megatwin simulate job.yaml --sweep cluster.nodes.0.count=8,16,32,64   scaling curve\n"
+    "  megatwin simulate job.yaml --html out/job.html --trace out/job.trace.json\n";
+
+using Action = std::function<int()>;
+
+// Registers options that fill a SimulateArguments which the action owns.
+Action add_simulate(CLI::App& app, const World& world, Console& console) {
+  CLI::App* command =
+      app.add_subcommand("simulate", "Predict step time, memory, MFU and where the time goes");
+  auto arguments = std::make_shared<SimulateArguments>();
+  command->add_option("files", arguments->files, "Scenario files (YAML)")->required();
+  command->add_option("--set", arguments->settings, "Set a key of every file: plan.tensor=4")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--sweep", arguments->sweeps, "Run every value of a key: plan.tensor=2,4,8")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  command->add_option("--html", arguments->html, "Write a report that stands alone")
+      ->type_name("FILE");
+  command->add_option("--trace", arguments->trace, "Write the timeline for ui.perfetto.dev")
+      ->type_name("FILE");
+  command->add_flag("--explain", arguments->explain, "List every priced operation");
+  command
+      ->add_option("--without", arguments->without,
+                   "Leave an effect out, to see what it is worth (several with commas)")
+      ->delimiter(',')
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("EFFECT");
+  command->add_option("--engine", arguments->engine, "auto, dataflow or events")
+      ->check(CLI::IsMember({"auto", "dataflow", "events"}))
+      ->type_name("ENGINE");
+  auto format = std::make_shared<std::string>("text");
+  command->add_option("--diagnostics", *format, "text or json: how faults of the input are told")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("FORMAT");
+  command->footer(kSimulateExamples);
+  return [arguments, format, &world, &console] {
+    arguments->json_diagnostics = *format == "json";
+    return simulate_command(*arguments, world, console);
+  };
+}
+
+Action add_validate(CLI::App& app, Console& console) {
+  CLI::App* command =
+      app.add_subcommand("validate", "Hold predictions against published measurements");
+  auto arguments = std::make_shared<ValidateArguments>();
+  command->add_option("rows", arguments->file, "Measured steps (CSV)")->required();
+  command
+      ->add_option("--apart", arguments->apart,
+                   "Groups to list but leave out of mean and coverage (several with commas)")
+      ->delimiter(',')
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("GROUP");
+  command->add_option("--without", arguments->without, "Leave an effect out of every prediction")
+      ->delimiter(',')
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("EFFECT");
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  command->add_flag("--all", arguments->all, "List every row, not only the worst ten");
+  return [arguments, &console] { return validate_command(*arguments, console); };
+}
+
+Action add_doctor(CLI::App& app, Console& console) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "Say what this machine has, and how to get what is missing");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "One JSON object on stdout");
+  return [json, &console] { return doctor_command(*json, console); };
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// A word that is neither a command nor an option of it, with the nearest that is.
+model::Diagnostic unknown_word(const CLI::App& app, const std::string& word) {
+  const auto parsed = app.get_subcommands();
+  if (parsed.empty() && word[0] != '-') {
+    const std::vector<std::string> names = command_names(app);
+    const std::string near = model::nearest_word(word, names);
+    return {.message = "unknown command '" + word + "'",
+            .allowed = join(names) + (near.empty() ? "" : "; did you mean '" + near + "'?")};
+  }
+  const CLI::App& command = parsed.empty() ? app : *parsed.front();
+  std::vector<std::string> options;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  }
+  const std::string near = model::nearest_word(word, options);
+  const std::string of = parsed.empty() ? "" : " of " + command.get_name();
+  return {.message = "unknown option '" + word + "'" + of,
+          .allowed = join(options) + (near.empty() ? "" : "; did you mean '" + near + "'?")};
+}
+
+int complain(const CLI::App& app, const CLI::ParseError& error,
+             const std::vector<std::string>& words, Console& console) {
+  model::Diagnostic diagnostic{.file = "megatwin", .message = error.what()};
+  const auto parsed = app.get_subcommands();
+  const std::vector<std::string> extra = app.remaining(true);
+  if (parsed.empty() && words.empty()) {
+    diagnostic.message = "no command is given";
+    diagnostic.allowed = join(command_names(app));
+  } else if (parsed.empty() || (dynamic_cast<const CLI::ExtrasError*>(&error) && !extra.empty())) {
+    diagnostic = unknown_word(app, parsed.empty() ? words.front() : extra.front());
+    diagnostic.file = "megatwin";
+  }
+  console.err << model::to_text(diagnostic) << "  see: megatwin "
+              << (parsed.empty() ? "" : parsed.front()->get_name() + " ") << "--help\n";
+  return kExitBadInput;
+}
+
+int dispatch(const std::vector<std::string>& words, const World& world, Console& console) {
+  CLI::App app("Megatwin predicts how fast a GPU cluster trains a language model, and why.",
+               "megatwin");
+  app.set_version_flag("--version", "megatwin " MEGATWIN_VERSION);
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  const std::vector<std::pair<const char*, Action>> actions = {
+      {"simulate", add_simulate(app, world, console)},
+      {"validate", add_validate(app, console)},
+      {"doctor", add_doctor(app, console)}};
+  try {
+    std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back.
+    app.parse(std::move(reversed));
+  } catch (const CLI::Success& success) {  // --help and --version.
+    app.exit(success, console.out, console.err);
+    return kExitAnswer;
+  } catch (const CLI::ParseError& error) {
+    return complain(app, error, words, console);
+  }
+  for (const auto& [name, action] : actions) {
+    if (app.got_subcommand(name)) return action();
+  }
+  return kExitBadInput;
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& words, const World& world, Console& console) {
+  try {
+    const int code = dispatch(words, world, console);
+    console.out.flush();
+    if (!console.out) throw IoError("cannot write the answer: standard output is closed or full");
+    return code;
+  } catch (const IoError& error) {
+    console.err << "megatwin: error: " << error.what() << "\n";
+    return kExitMachine;
+  } catch (const std::bad_alloc&) {
+    console.err << "megatwin: error: this machine has not enough memory\n";
+    return kExitMachine;
+  }
+}
+
+}  // namespace megatwin::cli

@@ -1,0 +1,34 @@
+#include "cli/report/breakdown.h"
+
+namespace megatwin::cli {
+
+std::vector<BreakdownPart> all_parts(const sim::StepBreakdown& breakdown) {
+  return {{"compute", "compute", breakdown.compute},
+          {"exposed_tp", "tensor-parallel traffic", breakdown.exposed_tp},
+          {"exposed_pp", "pipeline traffic", breakdown.exposed_pp},
+          {"exposed_dp", "data-parallel traffic", breakdown.exposed_dp},
+          {"exposed_ep", "expert traffic", breakdown.exposed_ep},
+          {"exposed_cp", "context-parallel traffic", breakdown.exposed_cp},
+          {"bubble", "pipeline bubble", breakdown.bubble},
+          {"optimizer", "optimizer", breakdown.optimizer},
+          {"other", "other", breakdown.other}};
+}
+
+std::vector<BreakdownPart> nonzero_parts(const sim::StepBreakdown& breakdown) {
+  std::vector<BreakdownPart> parts;
+  for (BreakdownPart& part : all_parts(breakdown)) {
+    if (part.time.value != 0) parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::vector<MemoryPart> memory_parts(const sim::StageMemory& stage) {
+  return {{"parameters", "parameters", stage.parameters},
+          {"gradients", "gradients", stage.gradients},
+          {"optimizer", "optimizer", stage.optimizer},
+          {"activations", "activations", stage.activations},
+          {"buffers", "buffers", stage.buffers},
+          {"overhead", "overhead", stage.overhead}};
+}
+
+}  // namespace megatwin::cli

@@ -1,0 +1,255 @@
+#include "cli/report/html_report.h"
+
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/report/format.h"
+#include "cli/report/html_bars.h"
+#include "cli/report/html_curves.h"
+#include "cli/report/html_timeline.h"
+#include "cli/report/plan_text.h"
+#include "cli/report/priced_ops.h"
+#include "cli/report/scaling.h"
+#include "cli/report/utf8.h"
+#include "model/assert.h"
+
+extern "C" {
+extern const char megatwin_report_css_begin[];
+extern const char megatwin_report_css_end[];
+}
+
+namespace megatwin::cli {
+namespace {
+
+std::string section(const std::string& title, const std::string& lead, const std::string& body) {
+  if (body.empty()) return "";
+  std::string html = "<section><h2>" + escape_html(title) + "</h2>";
+  if (!lead.empty()) html += "<p class=\"lead\">" + escape_html(lead) + "</p>";
+  return html + body + "</section>\n";
+}
+
+// The unit is smaller than its number, so that both fit on one line of a phone.
+std::string tile(const std::string& name, const std::string& value, const std::string& note,
+                 const std::string& css_class = "") {
+  const std::size_t unit = value.find(' ');
+  const std::string small = unit == std::string::npos
+                                ? ""
+                                : " <small>" + escape_html(value.substr(unit + 1)) + "</small>";
+  return fmt::format("<div class=\"tile {}\"><span>{}</span><strong>{}{}</strong><em>{}</em></div>",
+                     css_class, escape_html(name), escape_html(value.substr(0, unit)), small,
+                     escape_html(note));
+}
+
+std::string tiles(const sim::SimulationReport& report) {
+  std::string html = "<div class=\"tiles\">";
+  html += tile("Step time", format_time(report.step_time),
+               fmt::format("between {} and {}", format_time(report.step_time_low),
+                           format_time(report.step_time_high)));
+  html += tile("Throughput", format_tokens_per_second(report.tokens_per_s),
+               format_tokens_per_second(report.tokens_per_s_per_gpu) + " per GPU");
+  html += tile("MFU", format_percent(report.mfu),
+               fmt::format("{} per GPU; {}", format_flop_rate(report.model_flops_per_gpu),
+                           report.flop_convention));
+  html += tile("Memory", format_memory(report.memory_peak),
+               fmt::format("of {}; {}", format_memory(report.memory_limit),
+                           report.fits ? "fits" : "does not fit"),
+               report.fits ? "" : "bad");
+  html += tile("Bubble", format_percent(report.bubble_fraction), "idle share of the critical rank");
+  if (report.power_per_gpu.value > 0) {
+    html += tile("Energy", format_energy_kwh(report.energy_per_step),
+                 fmt::format("a step, at {} per GPU", format_power(report.power_per_gpu)));
+  }
+  if (report.cost_per_step.value > 0) {
+    html += tile("Cost", format_usd(report.cost_per_step), "a step");
+  }
+  return html + "</div>\n";
+}
+
+std::string chips(const model::Plan& plan) {
+  std::string html = "<p class=\"chips\">";
+  std::string rest = describe(plan);
+  constexpr std::string_view kSeparator = " · ";
+  while (!rest.empty()) {
+    const std::size_t end = rest.find(kSeparator);
+    html += "<span>" + escape_html(rest.substr(0, end)) + "</span>";
+    rest = end == std::string::npos ? "" : rest.substr(end + kSeparator.size());
+  }
+  return html + "</p>\n";
+}
+
+std::string title_of(const sim::SimulationReport& report) {
+  std::string text =
+      fmt::format("{} on {} × {}", report.model_name, format_count(report.gpus), report.gpu_name);
+  if (!report.node_name.empty()) text += " in " + report.node_name;
+  return text + ", " + report.software_name;
+}
+
+std::string list(const std::vector<std::string>& lines) {
+  if (lines.empty()) return "";
+  std::string html = "<ul class=\"plain\">";
+  for (const std::string& line : lines) html += "<li>" + escape_html(line) + "</li>";
+  return html + "</ul>";
+}
+
+std::string convention_table(const sim::SimulationReport& report) {
+  if (report.mfu_by_convention.empty()) return "";
+  std::string html = "<table class=\"values\"><tbody>";
+  for (const auto& [name, mfu] : report.mfu_by_convention) {
+    html += fmt::format("<tr><td>{}</td><td class=\"num\">{}</td></tr>", escape_html(name),
+                        format_percent(mfu));
+  }
+  return html + "</tbody></table>";
+}
+
+std::string ops_table(const sim::SimulationReport& report) {
+  if (report.priced_ops.empty()) return "";
+  std::string html =
+      "<div class=\"scroll\"><table class=\"ops\"><thead><tr><th class=\"num\">time</th>"
+      "<th class=\"num\">each</th><th>stage.chunk</th><th>task</th><th>operation</th>"
+      "<th>kind</th><th class=\"num\">count</th><th>shape</th></tr></thead><tbody>";
+  for (const sim::PricedOp& op : dearest_first(report.priced_ops)) {
+    html += fmt::format(
+        "<tr><td class=\"num\">{}</td><td class=\"num\">{}</td><td>{}.{}</td><td>{}</td><td>{}</td>"
+        "<td>{}</td><td class=\"num\">{}</td><td>{}</td></tr>",
+        format_time(op.time), format_time(op.time / std::max(1, op.op.count)), op.stage, op.chunk,
+        escape_html(op.task), escape_html(op.op.name), kind_text(op.op.kind), op.op.count,
+        escape_html(shape_text(op.op)));
+  }
+  return html + "</tbody></table></div>";
+}
+
+std::string footer(const sim::SimulationReport& report) {
+  return fmt::format(
+      "<p class=\"hint\">{} parameters, {} of them active. Every figure is simulated: engine {}, "
+      "network {}, {} ranks, {} events.</p>\n",
+      format_parameters(report.parameters_total), format_parameters(report.parameters_active),
+      escape_html(report.engine), escape_html(report.network), format_count(report.ranks_simulated),
+      format_count(report.events));
+}
+
+std::string run_body(const sim::SimulationReport& report) {
+  std::string html = tiles(report);
+  if (!report.warnings.empty()) {
+    html += "<aside><b>Warnings</b>" + list(report.warnings) + "</aside>\n";
+  }
+  html += section("Where the step goes",
+                  fmt::format("On stage {}, which decides the step time.", report.critical_stage),
+                  breakdown_chart(report));
+  if (!report.memory.empty()) {
+    html +=
+        section("Memory of a rank, by stage", "At its peak within the step.", memory_chart(report));
+  }
+  html += section("Pipeline timeline", "", timeline_chart(report));
+  html += section("What would change it most", "Step time when one assumption changes.",
+                  sensitivity_chart(report));
+  html += section("MFU by other conventions",
+                  "Publications count FLOP differently; compare like with like.",
+                  convention_table(report));
+  html += section("Assumed, because it was not given", "", list(report.assumptions));
+  html += section("Priced operations", "Of one task each, the dearest first.", ops_table(report));
+  return html + footer(report);
+}
+
+std::string refusal_body(const sim::PlanRefusal& refusal) {
+  std::string html = fmt::format("<p class=\"verdict\"><b>{}</b> {}</p>",
+                                 refusal.code == "does_not_fit" ? "Does not fit:" : "Illegal plan:",
+                                 escape_html(refusal.message));
+  html += section("Why", "", list(refusal.reasons));
+  std::string nearest;
+  for (const auto& near : refusal.nearest) {
+    nearest += fmt::format("<li><b>{}</b><br>{}</li>", escape_html(near.change),
+                           escape_html(describe(near.plan)));
+  }
+  if (!nearest.empty()) nearest = "<ul class=\"plain\">" + nearest + "</ul>";
+  html += section("Nearest plans that are legal and fit", "", nearest);
+  return refusal.report ? html + run_body(*refusal.report) : html;
+}
+
+std::string run(const NamedAnswer& named, bool folded) {
+  const auto* report = std::get_if<sim::SimulationReport>(&named.answer);
+  std::string subtitle;
+  std::string body;
+  if (report != nullptr) {
+    subtitle =
+        "<p class=\"subtitle\">" + escape_html(title_of(*report)) + "</p>" + chips(report->plan);
+    body = run_body(*report);
+  } else {
+    body = refusal_body(std::get<sim::PlanRefusal>(named.answer));
+  }
+  if (!folded) return "<h1>" + escape_html(named.name) + "</h1>" + subtitle + body;
+  return "<details class=\"run\"><summary>" + escape_html(named.name) + "</summary>" + subtitle +
+         body + "</details>\n";
+}
+
+std::string comparison_table(std::span<const NamedAnswer> answers) {
+  std::string html =
+      "<div class=\"scroll\"><table class=\"ops\"><thead><tr><th>run</th><th "
+      "class=\"num\">GPUs</th>"
+      "<th>plan</th><th class=\"num\">step time</th><th class=\"num\">throughput</th>"
+      "<th class=\"num\">per GPU</th><th class=\"num\">MFU</th><th class=\"num\">bubble</th>"
+      "<th class=\"num\">memory</th></tr></thead><tbody>";
+  for (const NamedAnswer& named : answers) {
+    const auto* report = std::get_if<sim::SimulationReport>(&named.answer);
+    if (report == nullptr) {
+      html += fmt::format("<tr><td>{}</td><td colspan=\"8\" class=\"bad\">{}</td></tr>",
+                          escape_html(named.name),
+                          escape_html(std::get<sim::PlanRefusal>(named.answer).message));
+      continue;
+    }
+    html += fmt::format(
+        "<tr><td>{}</td><td class=\"num\">{}</td><td>{}</td><td class=\"num\">{}</td>"
+        "<td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>"
+        "<td class=\"num\">{}</td><td class=\"num\">{}</td></tr>",
+        escape_html(named.name), format_count(report->gpus), describe_short(report->plan),
+        format_time(report->step_time), format_tokens_per_second(report->tokens_per_s),
+        format_tokens_per_second(report->tokens_per_s_per_gpu), format_percent(report->mfu),
+        format_percent(report->bubble_fraction), format_memory(report->memory_peak));
+  }
+  return html + "</tbody></table></div>";
+}
+
+std::string comparison(std::span<const NamedAnswer> answers) {
+  std::vector<sim::SimulationReport> reports;
+  for (const NamedAnswer& named : answers) {
+    if (const auto* report = std::get_if<sim::SimulationReport>(&named.answer)) {
+      reports.push_back(*report);
+      reports.back().name = named.name;
+    }
+  }
+  std::vector<const sim::SimulationReport*> pointers;
+  for (const auto& report : reports) pointers.push_back(&report);
+  std::string html = fmt::format("<h1>{} runs compared</h1>", answers.size());
+  html += section("Side by side", "", comparison_table(answers));
+  if (!reports.empty()) {
+    html += section("Step time", "Bars are to one scale.", comparison_chart(pointers));
+    if (const auto curve = scaling_curve(reports)) {
+      html += section("Scaling", std::string(name_of(curve->kind)), scaling_charts(*curve));
+    }
+  }
+  return html;
+}
+
+}  // namespace
+
+std::string html_report(std::span<const NamedAnswer> answers) {
+  MEGATWIN_ASSERT(!answers.empty(), "nothing to write");
+  const bool many = answers.size() > 1;
+  const std::string title = many ? fmt::format("{} runs", answers.size()) : answers.front().name;
+  const std::string_view css(
+      megatwin_report_css_begin,
+      static_cast<std::size_t>(megatwin_report_css_end - megatwin_report_css_begin));
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{} · Megatwin</title>\n"
+      "<style>\n{}</style>\n</head>\n<body>\n<header>Megatwin · simulated training step</header>\n"
+      "<main>\n",
+      escape_html(title), css);
+  if (many) html += comparison(answers);
+  for (const NamedAnswer& named : answers) html += run(named, many);
+  return html + "</main>\n</body>\n</html>\n";
+}
+
+}  // namespace megatwin::cli

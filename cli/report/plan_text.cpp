@@ -1,0 +1,95 @@
+#include "cli/report/plan_text.h"
+
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "model/data_type.h"
+
+namespace megatwin::cli {
+namespace {
+
+std::string join(const std::vector<std::string>& parts, const char* separator) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!text.empty()) text += separator;
+    text += part;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view yaml_name(model::ScheduleKind schedule) {
+  switch (schedule) {
+    case model::ScheduleKind::GPipe:
+      return "gpipe";
+    case model::ScheduleKind::OneForwardOneBackward:
+      return "1f1b";
+    case model::ScheduleKind::Interleaved:
+      return "interleaved";
+    case model::ScheduleKind::ZeroBubbleH1:
+      return "zb-h1";
+    case model::ScheduleKind::ZeroBubbleV:
+      return "zb-v";
+    case model::ScheduleKind::OrderFile:
+      return "order file";
+  }
+  return "1f1b";
+}
+
+std::string_view yaml_name(model::RecomputeKind recompute) {
+  switch (recompute) {
+    case model::RecomputeKind::None:
+      return "none";
+    case model::RecomputeKind::Selective:
+      return "selective";
+    case model::RecomputeKind::Full:
+      return "full";
+    case model::RecomputeKind::PerOp:
+      return "per_op";
+  }
+  return "none";
+}
+
+std::string describe(const model::Plan& plan) {
+  std::vector<std::string> parts;
+  const auto size = [&](const char* name, int value) {
+    if (value != 1) parts.push_back(fmt::format("{} {}", name, value));
+  };
+  size("tensor", plan.tensor);
+  if (plan.model_chunks > 1) {
+    parts.push_back(fmt::format("pipeline {} × {} chunks", plan.pipeline, plan.model_chunks));
+  } else {
+    size("pipeline", plan.pipeline);
+  }
+  size("context", plan.context);
+  size("expert", plan.expert);
+  size("data", plan.data);
+  parts.push_back(fmt::format("micro-batch {}", plan.micro_batch));
+  parts.push_back(fmt::format("global batch {}", plan.global_batch));
+  parts.emplace_back(model::name_of(plan.precision));
+  if (plan.pipeline > 1) parts.emplace_back(yaml_name(plan.schedule));
+  if (plan.zero_stage > 0) parts.push_back(fmt::format("ZeRO {}", plan.zero_stage));
+  if (plan.sequence_parallel) parts.emplace_back("sequence parallel");
+  if (plan.recompute != model::RecomputeKind::None) {
+    parts.push_back(fmt::format("recompute {}", yaml_name(plan.recompute)));
+  }
+  return join(parts, " · ");
+}
+
+std::string describe_short(const model::Plan& plan) {
+  std::vector<std::string> parts;
+  const auto size = [&](char letter, int value) {
+    if (value != 1) parts.push_back(fmt::format("{}{}", letter, value));
+  };
+  size('t', plan.tensor);
+  size('p', plan.pipeline);
+  size('v', plan.model_chunks);
+  size('c', plan.context);
+  size('e', plan.expert);
+  size('d', plan.data);
+  return parts.empty() ? "one GPU" : join(parts, " ");
+}
+
+}  // namespace megatwin::cli

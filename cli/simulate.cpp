@@ -1,0 +1,125 @@
+#include "cli/simulate.h"
+
+#include <algorithm>
+
+#include "cli/diagnostics.h"
+#include "cli/files.h"
+#include "cli/progress.h"
+#include "cli/report/html_report.h"
+#include "cli/report/json_report.h"
+#include "cli/report/perfetto_trace.h"
+#include "cli/report/terminal_report.h"
+
+namespace megatwin::cli {
+namespace {
+
+void append(model::Diagnostics& all, const model::Diagnostics& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+model::Diagnostic fault(const std::string& option, const std::string& message,
+                        const std::string& allowed) {
+  return {.file = option, .message = message, .allowed = allowed};
+}
+
+void check_effects(const SimulateArguments& arguments, const World& world,
+                   model::Diagnostics& faults) {
+  const std::vector<std::string> known = world.effect_names();
+  std::string allowed;
+  for (const std::string& name : known) allowed += (allowed.empty() ? "" : ", ") + name;
+  for (const std::string& name : arguments.without) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string hint = allowed;
+    const std::string near = model::nearest_word(name, known);
+    if (!near.empty()) hint += "; did you mean '" + near + "'?";
+    faults.push_back(fault("--without", "unknown effect '" + name + "'", hint));
+  }
+}
+
+// The jobs of every file, or every fault of all of them.
+model::Result<std::vector<model::Job>> load_all(const SimulateArguments& arguments,
+                                                const World& world) {
+  model::Diagnostics faults;
+  check_effects(arguments, world, faults);
+  std::vector<model::Job> all;
+  for (const std::string& file : arguments.files) {
+    auto jobs = world.load_jobs(file, {.set = arguments.settings, .sweep = arguments.sweeps});
+    if (!jobs) {
+      append(faults, jobs.error());
+      continue;
+    }
+    for (model::Job& job : *jobs) all.push_back(std::move(job));
+  }
+  if (model::has_error(faults)) return model::fail(std::move(faults));
+  return all;
+}
+
+std::vector<NamedAnswer> simulate_all(const std::vector<model::Job>& jobs, const World& world,
+                                      const SimulateRequest& request, Console& console) {
+  std::vector<NamedAnswer> answers;
+  Progress progress(console, "simulating", static_cast<std::int64_t>(jobs.size()));
+  for (const model::Job& job : jobs) {
+    NamedAnswer named{job.name, world.simulate(job, request)};
+    answers.push_back(std::move(named));
+    progress.advance();
+  }
+  return answers;
+}
+
+void print(const std::vector<NamedAnswer>& answers, const SimulateArguments& arguments,
+           Console& console) {
+  if (arguments.json) {
+    console.out << json_answers(answers);
+    return;
+  }
+  const TerminalStyle style{.colour = console.out_is_terminal, .explain = arguments.explain};
+  std::vector<sim::SimulationReport> reports;
+  for (const NamedAnswer& named : answers) {
+    if (const auto* report = std::get_if<sim::SimulationReport>(&named.answer)) {
+      reports.push_back(*report);
+    } else {
+      console.out << named.name << ": "
+                  << terminal_refusal(std::get<sim::PlanRefusal>(named.answer), style);
+      if (answers.size() > 1) console.out << "\n";
+    }
+  }
+  if (answers.size() == 1 && !reports.empty()) {
+    console.out << terminal_report(reports.front(), style);
+  } else {
+    console.out << terminal_comparison(reports, style);
+  }
+}
+
+}  // namespace
+
+int simulate_command(const SimulateArguments& arguments, const World& world, Console& console) {
+  auto jobs = load_all(arguments, world);
+  model::Diagnostics faults;
+  if (!jobs) {
+    faults = jobs.error();
+  } else if (!arguments.trace.empty() && jobs->size() != 1) {
+    faults = {fault("--trace", std::to_string(jobs->size()) + " runs have no common timeline",
+                    "one file without --sweep")};
+  }
+  if (!faults.empty()) {
+    print_diagnostics(faults, arguments.json_diagnostics, console);
+    return kExitBadInput;
+  }
+  const SimulateRequest request{.engine = arguments.engine,
+                                .without = {arguments.without.begin(), arguments.without.end()},
+                                .explain = arguments.explain,
+                                .timeline = !arguments.html.empty() || !arguments.trace.empty()};
+  const std::vector<NamedAnswer> answers = simulate_all(*jobs, world, request, console);
+  if (!arguments.html.empty()) write_file(arguments.html, html_report(answers));
+  const auto* first = std::get_if<sim::SimulationReport>(&answers.front().answer);
+  if (!arguments.trace.empty() && first != nullptr) {
+    write_file(arguments.trace, perfetto_trace(*first));
+  }
+  print(answers, arguments, console);
+  const bool any = std::any_of(answers.begin(), answers.end(), [](const NamedAnswer& named) {
+    return std::holds_alternative<sim::SimulationReport>(named.answer);
+  });
+  return any ? kExitAnswer : kExitRefused;
+}
+
+}  // namespace megatwin::cli

@@ -1,0 +1,25 @@
+// `megatwin validate`: predictions beside published measurements, error by group.
+#ifndef MEGATWIN_CLI_VALIDATE_H_
+#define MEGATWIN_CLI_VALIDATE_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+
+namespace megatwin::cli {
+
+struct ValidateArguments {
+  std::string file;                  // CSV with the columns of scenarios/measured/*.csv.
+  std::vector<std::string> apart;    // Groups outside the mean and the coverage.
+  std::vector<std::string> without;  // Effects to leave out.
+  bool json = false;
+  bool all = false;  // List every row, not only the worst.
+  bool json_diagnostics = false;
+};
+
+int validate_command(const ValidateArguments& arguments, Console& console);
+
+}  // namespace megatwin::cli
+
+#endif  // MEGATWIN_CLI_VALIDATE_H_

@@ -1,0 +1,84 @@
+#include "sim/event_engine.h"
+
+#include <memory>
+
+#include "model/assert.h"
+#include "sim/sim_backend.h"
+
+namespace megatwin::sim {
+namespace {
+
+using policies::Executor;
+using policies::OrderSource;
+
+class EventRunner {
+ public:
+  explicit EventRunner(const EventRunSetup& setup)
+      : setup_(setup),
+        dynamic_(static_cast<bool>(setup.policy)),
+        backend_(setup.costs, setup.programs) {
+    const std::size_t num_units = setup.costs.num_units();
+    if (setup.log) logs_.resize(num_units);
+    executors_.reserve(num_units);
+    for (std::size_t unit = 0; unit < num_units; ++unit) add_executor(unit);
+  }
+
+  EventRun run() {
+    EventRun result;
+    backend_.start();
+    while (backend_.has_event()) {
+      const auto [unit, event] = backend_.next_event();
+      executors_[unit].on_event(event);
+      ++result.events;
+    }
+    result.events -= std::ssize(executors_);
+    for (std::size_t unit = 0; unit < executors_.size(); ++unit) {
+      if (executors_[unit].finished()) continue;
+      result.stalled.push_back("rank " + std::to_string(unit) + " ran " +
+                               std::to_string(backend_.executed_orders()[unit].size()) + " of " +
+                               std::to_string(setup_.costs.shape.num_tasks()) +
+                               " tasks, then nothing it may run came any more");
+    }
+    result.times = std::move(backend_).take_times();
+    result.executed = std::move(backend_).take_executed_orders();
+    result.logs = std::move(logs_);
+    return result;
+  }
+
+ private:
+  void add_executor(std::size_t unit) {
+    const std::size_t stage = unit % static_cast<std::size_t>(setup_.costs.shape.pipeline);
+    const model::Program& program = setup_.programs[stage];
+    const model::RankId rank{static_cast<std::int32_t>(unit)};
+    if (dynamic_) policies_.push_back(setup_.policy(program, rank));
+    executors_.emplace_back(policies::ExecutorSetup{
+        .program = program,
+        .rank = rank,
+        .backend = backend_,
+        .scratch = scratch_,
+        .source = dynamic_ ? OrderSource::Policy : OrderSource::List,
+        .order = dynamic_ ? std::span<const model::TaskId>{}
+                          : std::span<const model::TaskId>{setup_.orders[stage]},
+        .policy = dynamic_ ? policies_.back().get() : nullptr,
+        .options = setup_.executor,
+        .log = setup_.log ? &logs_[unit] : nullptr});
+  }
+
+  const EventRunSetup& setup_;
+  bool dynamic_;
+  SimBackend backend_;
+  policies::ExecutorScratch scratch_;
+  std::vector<std::unique_ptr<policies::Policy>> policies_;
+  std::vector<model::ExecutorLog> logs_;
+  std::vector<Executor> executors_;
+};
+
+}  // namespace
+
+EventRun run_events(const EventRunSetup& setup) {
+  MEGATWIN_ASSERT(setup.policy || std::ssize(setup.orders) == setup.costs.shape.pipeline,
+                  setup.orders.size());
+  return EventRunner(setup).run();
+}
+
+}  // namespace megatwin::sim

@@ -1,0 +1,158 @@
+#include "cli/command_line.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include "tests/cli/fake_world.h"
+
+namespace megatwin::cli {
+namespace {
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+
+Outcome run(const std::vector<std::string>& words) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Console console{.out = out, .err = err};
+  const int code = run_command_line(words, tests::FakeWorld(), console);
+  return {code, out.str(), err.str()};
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// A folder of its own for each test, gone at the end.
+class CommandLine : public testing::Test {
+ protected:
+  CommandLine()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("megatwin_cli_test_" + std::to_string(getpid()))) {}
+  ~CommandLine() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ / name; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_F(CommandLine, AnswersWithZero) {
+  const Outcome outcome = run({"simulate", "a.yaml"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(has(outcome.out, "8.42 s")) << outcome.out;
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(CommandLine, RefusesWithOne) {
+  const Outcome outcome = run({"simulate", "big.yaml"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.out, "does not fit")) << outcome.out;
+}
+
+TEST_F(CommandLine, BadFilesGiveTwoAndEveryFault) {
+  const Outcome outcome = run({"simulate", "bad.yaml", "a.yaml", "--json"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_TRUE(has(outcome.err, "bad.yaml:3: error: plan.tensr: unknown key")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "2 errors; nothing was run")) << outcome.err;
+}
+
+TEST_F(CommandLine, DiagnosticsForMachinesAreJsonOnStderr) {
+  const Outcome outcome = run({"simulate", "bad.yaml", "--diagnostics=json"});
+  rapidjson::Document json;
+  json.Parse(outcome.err.c_str());
+  ASSERT_FALSE(json.HasParseError()) << outcome.err;
+  EXPECT_EQ(json["diagnostics"].Size(), 2U);
+}
+
+TEST_F(CommandLine, SweepBecomesRunsInJsonAndAScalingTableInText) {
+  rapidjson::Document json;
+  json.Parse(run({"simulate", "a.yaml", "--sweep", "gpus=512,1024", "--json"}).out.c_str());
+  ASSERT_FALSE(json.HasParseError());
+  EXPECT_EQ(json["runs"].Size(), 2U);
+  EXPECT_STREQ(json["runs"][1]["name"].GetString(), "a.yaml gpus=1024");
+  const Outcome outcome = run({"simulate", "a.yaml", "--sweep", "gpus=512,1024"});
+  EXPECT_TRUE(has(outcome.out, "Strong scaling")) << outcome.out;
+}
+
+TEST_F(CommandLine, OneAnswerAmongRefusalsIsAnAnswer) {
+  const Outcome outcome = run({"simulate", "a.yaml", "big.yaml"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(has(outcome.out, "big.yaml: does not fit")) << outcome.out;
+}
+
+TEST_F(CommandLine, WritesHtmlAndTraceIntoNewFolders) {
+  const Outcome outcome = run(
+      {"simulate", "a.yaml", "--html", path("new/a.html"), "--trace", path("new/a.trace.json")});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(has(read(path("new/a.html")), "Pipeline timeline"));
+  EXPECT_TRUE(has(read(path("new/a.trace.json")), "traceEvents"));
+}
+
+TEST_F(CommandLine, TraceOfASweepIsRefused) {
+  const Outcome outcome =
+      run({"simulate", "a.yaml", "--sweep", "gpus=8,16", "--trace", path("a.json")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "2 runs have no common timeline")) << outcome.err;
+}
+
+TEST_F(CommandLine, AFullDiskGivesThree) {
+  const Outcome outcome = run({"simulate", "a.yaml", "--html", "/dev/full"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_TRUE(has(outcome.err, "cannot write '/dev/full'")) << outcome.err;
+}
+
+TEST_F(CommandLine, UnknownCommandsAndOptionsSayWhatThereIs) {
+  Outcome outcome = run({"simulat", "a.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "unknown command 'simulat'")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "did you mean 'simulate'")) << outcome.err;
+  outcome = run({"simulate", "a.yaml", "--jsn"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "unknown option '--jsn' of simulate")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "did you mean '--json'")) << outcome.err;
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(run({"simulate"}).code, 2);
+  EXPECT_EQ(run({"--frobnicate"}).code, 2);
+}
+
+TEST_F(CommandLine, BadValuesOfOptionsGiveTwo) {
+  EXPECT_EQ(run({"simulate", "a.yaml", "--engine", "warp"}).code, 2);
+  const Outcome outcome = run({"simulate", "a.yaml", "--without", "tensr,wave"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "did you mean 'tensor'")) << outcome.err;
+}
+
+TEST_F(CommandLine, HelpAndVersionAreAnswers) {
+  const Outcome help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_TRUE(has(help.out, "Examples:")) << help.out;
+  const Outcome version = run({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_EQ(version.out.rfind("megatwin ", 0), 0U) << version.out;
+  EXPECT_TRUE(has(run({"simulate", "--help"}).out, "--sweep"));
+}
+
+TEST_F(CommandLine, DoctorNamesTheCompiler) {
+  const Outcome outcome = run({"doctor", "--json"});
+  rapidjson::Document json;
+  json.Parse(outcome.out.c_str());
+  ASSERT_FALSE(json.HasParseError()) << outcome.out;
+  EXPECT_STREQ(json["findings"][0]["name"].GetString(), "C++ compiler");
+}
+
+}  // namespace
+}  // namespace megatwin::cli

@@ -1,0 +1,75 @@
+#include "cli/report/terminal_report.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/report_fixture.h"
+
+namespace megatwin::cli {
+namespace {
+
+using tests::refusal_fixture;
+using tests::report_fixture;
+using tests::scaled_report;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(TerminalReport, SaysTheHeadlineWithUnits) {
+  const std::string text = terminal_report(report_fixture());
+  EXPECT_TRUE(has(text, "8.42 s")) << text;
+  EXPECT_TRUE(has(text, "between 8.01 s and 8.93 s")) << text;
+  EXPECT_TRUE(has(text, "498,133 tokens/s")) << text;
+  EXPECT_TRUE(has(text, "43.1 %")) << text;
+  EXPECT_TRUE(has(text, "6N + full attention (Megatron-LM)")) << text;
+  EXPECT_TRUE(has(text, "of 79.0 GiB: fits")) << text;
+}
+
+TEST(TerminalReport, LeavesOutWhatIsNotThere) {
+  const std::string text = terminal_report(report_fixture());
+  EXPECT_FALSE(has(text, "expert traffic")) << text;
+  EXPECT_FALSE(has(text, "\n  cost")) << text;
+  EXPECT_FALSE(has(text, "Priced operations")) << text;
+  EXPECT_FALSE(has(text, "\x1b[")) << text;
+}
+
+TEST(TerminalReport, ColoursAndExplainsWhenAsked) {
+  const std::string text = terminal_report(report_fixture(), {.colour = true, .explain = true});
+  EXPECT_TRUE(has(text, "\x1b[1m")) << text;
+  EXPECT_TRUE(has(text, "14,336 × 8,192 × 8,192 bf16")) << text;
+  EXPECT_TRUE(has(text, "all-gather of 134 MB over the tensor group")) << text;
+}
+
+TEST(TerminalReport, PutsTheLargestSensitivityFirst) {
+  const std::string text = terminal_report(report_fixture());
+  EXPECT_LT(text.find("GEMM rate +10 %"), text.find("kernel gap +1 µs")) << text;
+  EXPECT_TRUE(has(text, "-5.2 %")) << text;  // 7.98/8.42 − 1 = −5.23 %.
+}
+
+TEST(TerminalReport, RefusalNamesReasonsAndNearestPlans) {
+  const std::string text = terminal_refusal(refusal_fixture());
+  EXPECT_EQ(text.find("does not fit: stage 0 needs 96.4 GiB"), 0U) << text;
+  EXPECT_TRUE(has(text, "66.2 GiB")) << text;
+  EXPECT_TRUE(has(text, "recompute none → selective")) << text;
+}
+
+TEST(TerminalReport, RefusalWithoutNeighboursSaysSo) {
+  const std::string text = terminal_refusal(
+      {.code = "illegal_plan", .message = "tensor 5 does not divide 64 heads", .reasons = {"x"}});
+  EXPECT_TRUE(has(text, "this plan is illegal: tensor 5")) << text;
+  EXPECT_TRUE(has(text, "no plan near it")) << text;
+}
+
+TEST(TerminalComparison, ShowsRunsSideBySideWithScaling) {
+  const std::vector<sim::SimulationReport> reports = {scaled_report(512), scaled_report(1024)};
+  const std::string text = terminal_comparison(reports);
+  EXPECT_TRUE(has(text, "t4 p4 v5 d32")) << text;
+  EXPECT_TRUE(has(text, "Strong scaling")) << text;
+  EXPECT_TRUE(has(text, "97.1 %")) << text;  // 1/1.03.
+  EXPECT_TRUE(has(text, "1.94×")) << text;   // 2/1.03.
+}
+
+TEST(TerminalComparison, OfNothingIsNothing) { EXPECT_EQ(terminal_comparison({}), ""); }
+
+}  // namespace
+}  // namespace megatwin::cli

@@ -1,0 +1,57 @@
+#include "tests/tidy/include_table.h"
+
+namespace megatwin::tidy {
+
+const std::vector<FolderRule>& folder_rules() {
+  static const std::vector<FolderRule> kRules = {
+      {"model", {}, {"boost", "expected"}},
+      {"scenarios", {"model"}, {"yaml-cpp", "pugixml", "rapidjson", "posix"}},
+      {"policies", {"model"}, {}},
+      {"kernels", {}, {"cuda"}},
+      {"traces", {"model"}, {"protobuf", "zlib", "rapidjson", "sqlite", "posix"}},
+      {"sim",
+       {"model", "policies", "traces", "scenarios"},
+       {"sqlite", "simgrid", "mpi", "posix", "dlfcn"}},
+      {"exec",
+       {"model", "policies", "traces", "scenarios", "kernels"},
+       {"cuda", "mpi", "posix", "dlfcn"}},
+      {"cli",
+       {"model", "scenarios", "policies", "kernels", "traces", "sim", "exec"},
+       {"cli11", "fmt", "rapidjson", "posix", "dlfcn"}},
+      {"tests",
+       {"model", "scenarios", "policies", "kernels", "traces", "sim", "exec", "cli"},
+       {"googletest", "benchmark", "rapidjson", "boost", "cuda", "posix", "simgrid", "dlfcn",
+        "protobuf", "zlib", "sqlite"}},
+  };
+  return kRules;
+}
+
+const std::vector<LibraryRule>& library_rules() {
+  static const std::vector<LibraryRule> kRules = {
+      {"boost", {"boost/"}, {}},
+      {"expected", {"tl/"}, {"model/result.h"}},
+      {"yaml-cpp", {"yaml-cpp/"}, {"scenarios/yaml_reader."}},
+      {"pugixml", {"pugixml"}, {"scenarios/xml_reader."}},
+      {"rapidjson",
+       {"rapidjson/"},
+       {"scenarios/json_reader.", "cli/report/json_writer.", "traces/", "tests/"}},
+      {"cli11", {"CLI/"}, {"cli/"}},
+      {"fmt", {"fmt/"}, {}},
+      {"cuda", {"cuda", "nccl", "cublas", "cudnn", "nvml"}, {}},
+      {"protobuf", {"google/protobuf/"}, {}},
+      {"zlib", {"zlib.h"}, {}},
+      {"sqlite", {"sqlite3.h"}, {}},
+      {"simgrid", {"simgrid/", "xbt/"}, {}},
+      {"mpi", {"mpi.h"}, {}},
+      {"googletest", {"gtest/", "gmock/"}, {}},
+      {"benchmark", {"benchmark/"}, {}},
+      {"dlfcn", {"dlfcn.h"}, {}},
+      {"posix",
+       {"unistd.h", "sys/", "fcntl.h", "poll.h", "pthread.h", "sched.h", "netdb.h", "netinet/",
+        "arpa/", "signal.h", "spawn.h"},
+       {}},
+  };
+  return kRules;
+}
+
+}  // namespace megatwin::tidy
