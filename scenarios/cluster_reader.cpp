@@ -114,7 +114,10 @@ std::optional<NodeGroup> read_group(MapReader& reader, const HardwareCatalogue& 
   read_node_fields(reader, group.node);
   if (!machine) return std::nullopt;
   fit_nvlink_matrix(group.node, catalogue);
-  group.gpu = catalogue.gpus.at(group.node.gpu_name);
+  const auto gpu = catalogue.gpus.find(group.node.gpu_name);
+  // A machine of the user's that has no GPU was reported where it is described.
+  if (gpu == catalogue.gpus.end()) return std::nullopt;
+  group.gpu = gpu->second;
   remark_ambiguous_gpu(reader, group.gpu, remarks);
   return group;
 }

@@ -148,14 +148,15 @@ void read_transformer_fields(MapReader& reader, Transformer& transformer) {
 
 void complete_transformer(MapReader& reader, Transformer& transformer,
                           std::vector<std::string>& assumptions) {
+  bool complete = true;
   const auto need = [&](std::int64_t value, std::string_view key) {
     if (value == 0) reader.require(key, "a whole number of at least 1");
-    return value > 0;
+    complete = complete && value > 0;
   };
-  const bool complete = need(transformer.num_layers, "num_layers") &
-                        need(transformer.hidden_size, "hidden_size") &
-                        need(transformer.num_attention_heads, "num_attention_heads") &
-                        need(transformer.vocab_size, "vocab_size");
+  need(transformer.num_layers, "num_layers");
+  need(transformer.hidden_size, "hidden_size");
+  need(transformer.num_attention_heads, "num_attention_heads");
+  need(transformer.vocab_size, "vocab_size");
   if (!complete) return;
   const std::int64_t hidden_size = transformer.hidden_size;
   if (transformer.num_key_value_heads == 0) {

@@ -120,8 +120,18 @@ class TreeBuilder : public YAML::EventHandler {
     bool merge = false;    // The next value is what `<<` names.
     std::string key;
     Position key_position;
-    std::set<std::string> keys;
+    std::set<std::string> keys;  // Of a large map only.
     std::vector<TreeNode> merged;
+
+    // Whether no entry has this key yet. Most maps are small, and a walk beats a tree there.
+    bool is_new(const std::string& word) {
+      if (node.entries.size() <= kSmallMap) return node.find(word) == nullptr;
+      if (keys.empty()) {
+        for (const TreeEntry& entry : node.entries) keys.insert(entry.key);
+      }
+      return keys.insert(word).second;
+    }
+    static constexpr std::size_t kSmallMap = 32;
   };
   struct Anchored {
     TreeNode node;
@@ -153,19 +163,19 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void close() {
-    const std::vector<TreeNode> merged = std::move(frames_.back().merged);
-    for (const TreeNode& source : merged) merge_into(frames_.back(), source);
+    std::vector<TreeNode> merged = std::move(frames_.back().merged);
+    for (TreeNode& source : merged) merge_into(frames_.back(), std::move(source));
     Frame frame = std::move(frames_.back());
     frames_.pop_back();
     add(std::move(frame.node), frame.anchor);
   }
 
   // Own keys win over merged ones, earlier merged ones over later (yaml.org/type/merge.html).
-  void merge_into(Frame& frame, const TreeNode& source) {
+  void merge_into(Frame& frame, TreeNode source) {
     if (source.kind == TreeKind::Sequence) {
-      for (const TreeNode& item : source.items) {
+      for (TreeNode& item : source.items) {
         if (item.kind == TreeKind::Map) {
-          merge_into(frame, item);
+          merge_into(frame, std::move(item));
         } else {
           report(item.position, "<<", "only maps can be merged", "");
         }
@@ -176,8 +186,8 @@ class TreeBuilder : public YAML::EventHandler {
       report(source.position, "<<", "only maps can be merged", "");
       return;
     }
-    for (const TreeEntry& entry : source.entries) {
-      if (frame.keys.insert(entry.key).second) frame.node.entries.push_back(entry);
+    for (TreeEntry& entry : source.entries) {
+      if (frame.is_new(entry.key)) frame.node.entries.push_back(std::move(entry));
     }
   }
 
@@ -208,7 +218,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (node.kind != TreeKind::Scalar) {
       report(node.position, "", "a key must be a single word", "");
       frame.drop = true;
-    } else if (!frame.keys.insert(node.text).second) {
+    } else if (!frame.is_new(node.text)) {
       const auto first = std::find_if(frame.node.entries.begin(), frame.node.entries.end(),
                                       [&](const TreeEntry& e) { return e.key == node.text; });
       report(node.position, node.text,

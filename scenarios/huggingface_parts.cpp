@@ -1,0 +1,113 @@
+#include "scenarios/huggingface_parts.h"
+
+#include <algorithm>
+
+namespace megatwin::scenarios {
+
+using model::ActivationKind;
+using model::NormKind;
+using model::Transformer;
+using Config = HuggingfaceConfig;
+
+namespace {
+
+bool starts_with_any(std::string_view word, Aliases starts) {
+  return std::any_of(starts.begin(), starts.end(),
+                     [&](std::string_view start) { return word.starts_with(start); });
+}
+
+std::string activation_word(Config& config, std::string_view fallback) {
+  return config.word({"hidden_activation", "hidden_act", "activation_function", "activation"},
+                     fallback);
+}
+
+}  // namespace
+
+ActivationKind gated_activation(Config& config, std::string_view fallback) {
+  const std::string word = activation_word(config, fallback);
+  if (starts_with_any(word, {"gelu"})) return ActivationKind::GeGlu;
+  if (!starts_with_any(word, {"silu", "swish", "swiglu"})) {
+    config.warn("hidden_act", quoted(word) + " is not known; it is priced as SwiGLU");
+  }
+  return ActivationKind::SwiGlu;
+}
+
+ActivationKind plain_activation(Config& config, std::string_view fallback) {
+  const std::string word = activation_word(config, fallback);
+  if (word == "relu2" || word == "squared_relu" || word == "squared-relu") {
+    return ActivationKind::SquaredRelu;
+  }
+  if (word == "relu") return ActivationKind::Relu;
+  if (!starts_with_any(word, {"gelu", "quick_gelu"})) {
+    config.warn("hidden_act", quoted(word) + " is not known; it is priced as GELU");
+  }
+  return ActivationKind::Gelu;
+}
+
+void layer_norm(Transformer& t, bool bias) {
+  t.norm = NormKind::LayerNorm;
+  t.norm_bias = bias;
+}
+
+void all_biases(Transformer& t, bool bias) {
+  t.qkv_bias = t.attention_output_bias = t.mlp_bias = bias;
+}
+
+void feed_forward_size(Config& config, Transformer& t) {
+  t.ffn_hidden_size = config.needed_size({"intermediate_size", "ffn_hidden_size", "ffn_dim"});
+}
+
+void feed_forward_size_or_4h(Config& config, Transformer& t) {
+  t.ffn_hidden_size = config.size_or({"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner"},
+                                     4 * t.hidden_size);
+}
+
+void key_value_heads(Config& config, Transformer& t, std::int64_t class_default) {
+  const Aliases aliases = {"num_key_value_heads", "num_kv_heads", "n_head_kv",
+                           "multi_query_group_num"};
+  const std::int64_t fallback = class_default > 0 ? class_default : t.num_attention_heads;
+  t.num_key_value_heads =
+      config.size_or_warn(aliases, fallback,
+                          class_default > 0 ? "the default of this architecture"
+                                            : "one for every query head (multi-head attention)",
+                          kHeads);
+}
+
+void head_dim(Config& config, Transformer& t, std::int64_t class_default) {
+  if (class_default > 0) {
+    t.head_dim = config.size_or_warn({"head_dim", "kv_channels"}, class_default,
+                                     "the default of this architecture", {.min = 1, .max = 10'000});
+  } else {
+    t.head_dim = config.size_or({"head_dim", "kv_channels"}, 0, {.min = 1, .max = 10'000});
+  }
+}
+
+void window_from_layer_types(Config& config, Transformer& t, int period) {
+  t.sliding_window_period = period;
+  const TreeNode* types = config.node("layer_types");
+  if (types == nullptr || types->items.empty() || t.sliding_window == 0) return;
+  const auto sliding =
+      std::count_if(types->items.begin(), types->items.end(),
+                    [](const TreeNode& n) { return n.text == "sliding_attention"; });
+  if (sliding == 0) {
+    t.sliding_window = 0;
+    return;
+  }
+  const auto layers = static_cast<std::ptrdiff_t>(types->items.size());
+  t.sliding_window_period = static_cast<int>((layers + sliding / 2) / sliding);
+  if (t.sliding_window_period * sliding != layers) {
+    config.warn("layer_types", std::to_string(sliding) + " of " + std::to_string(layers) +
+                                   " layers use the window; priced as every " +
+                                   std::to_string(t.sliding_window_period) + ". layer");
+  }
+}
+
+void untied_unless_written(Config& config, Transformer& t) {
+  t.tied_embeddings = config.flag_or_warn("tie_word_embeddings", false);
+}
+
+void tied_unless_written(Config& config, Transformer& t) {
+  t.tied_embeddings = config.flag({"tie_word_embeddings"}, true);
+}
+
+}  // namespace megatwin::scenarios
