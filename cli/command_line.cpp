@@ -8,6 +8,7 @@
 
 #include "cli/doctor.h"
 #include "cli/files.h"
+#include "cli/import.h"
 #include "cli/simulate.h"
 #include "cli/validate.h"
 #include "model/diagnostic.h"
@@ -95,6 +96,15 @@ Action add_validate(CLI::App& app, Console& console) {
   return [arguments, &console] { return validate_command(*arguments, console); };
 }
 
+Action add_import(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand(
+      "import", "Say what a description of somebody else holds (Hugging Face config.json)");
+  auto arguments = std::make_shared<ImportArguments>();
+  command->add_option("file", arguments->words, "FILE, or its kind (hf) and FILE")->required();
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  return [arguments, &console] { return import_command(*arguments, console); };
+}
+
 Action add_doctor(CLI::App& app, Console& console) {
   CLI::App* command =
       app.add_subcommand("doctor", "Say what this machine has, and how to get what is missing");
@@ -163,6 +173,7 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
   const std::vector<std::pair<const char*, Action>> actions = {
       {"simulate", add_simulate(app, world, console)},
       {"validate", add_validate(app, console)},
+      {"import", add_import(app, console)},
       {"doctor", add_doctor(app, console)}};
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back.
