@@ -9,23 +9,45 @@
 namespace megatwin::model {
 namespace {
 
+// Corrections in the table are small; two rows' worth of weight pulls them towards none.
 constexpr CorrectionKernel kAttentionKernel{
-    .radius = 1.2f, .family_step = 10.0f, .shrinkage = 0.5f};
+    .radius = 0.7f, .family_step = 10.0f, .shrinkage = 2.0f};
 
-// Rate relative to head size 128: piecewise linear through the fitted points.
-double head_factor(double dim, double at_64, double at_96, double at_192, double at_256) {
+// Kernels are built for multiples of this head size; others are padded up to the next.
+constexpr double kHeadStep = 32;
+
+struct HeadFactors {
+  double at_64 = 1, at_96 = 1, at_192 = 1, at_256 = 1, padding = 1;
+};
+
+// Rate relative to head size 128: piecewise linear through the fitted points, times the share of a
+// padded head that is real.
+double head_factor(double dim, const HeadFactors& factors) {
   struct Point {
     double dim, factor;
   };
-  const Point points[] = {{32, 0.55 * at_64}, {64, at_64}, {96, at_96}, {128, 1},
-                          {192, at_192},      {256, at_256}};
-  if (dim <= points[0].dim) return points[0].factor * std::max(dim, 8.0) / points[0].dim;
+  const Point points[] = {{32, 0.75 * factors.at_64}, {64, factors.at_64},   {96, factors.at_96},
+                          {128, 1},                   {192, factors.at_192}, {256, factors.at_256}};
+  const double padded = std::max(std::ceil(dim / kHeadStep), 1.0) * kHeadStep;
+  const double share = dim / padded * (padded > dim ? factors.padding : 1);
   for (std::size_t i = 1; i < std::size(points); ++i) {
-    if (dim > points[i].dim) continue;
-    const double share = (dim - points[i - 1].dim) / (points[i].dim - points[i - 1].dim);
-    return points[i - 1].factor + share * (points[i].factor - points[i - 1].factor);
+    if (padded > points[i].dim) continue;
+    const double position = std::max(padded - points[i - 1].dim, 0.0) /
+                            (points[i].dim - points[i - 1].dim);
+    return share *
+           (points[i - 1].factor + position * (points[i].factor - points[i - 1].factor));
   }
-  return at_256;
+  return share * factors.at_256;
+}
+
+double fourth(double value) { return value * value * value * value; }
+
+// Waves that `occupancy` blocks per multiprocessor take. The longest block sets the least: a full
+// row of keys, which under a causal mask is twice the mean one.
+double waves(double occupancy, bool causal, double wave_share) {
+  const double least = causal ? 2 : 1;
+  const double smooth = std::sqrt(std::sqrt(fourth(occupancy) + fourth(least)));
+  return wave_share * std::max(std::ceil(occupancy), least) + (1 - wave_share) * smooth;
 }
 
 }  // namespace
@@ -82,26 +104,28 @@ AttentionCost attention_formula(const AttentionShape& shape, const Gpu& gpu,
   const bool backward = shape.backward;
   const double dim = 0.5 * static_cast<double>(shape.qk_dim + shape.v_dim);
   const double factor =
-      backward ? head_factor(dim, rate.backward_64_factor, rate.backward_96_factor,
-                             rate.backward_192_factor, rate.backward_256_factor)
-               : head_factor(dim, rate.head_dim_64_factor, rate.head_dim_96_factor,
-                             rate.head_dim_192_factor, rate.head_dim_256_factor);
+      backward ? head_factor(dim, {rate.backward_64_factor, rate.backward_96_factor,
+                                   rate.backward_192_factor, rate.backward_256_factor,
+                                   rate.padding_factor})
+               : head_factor(dim, {rate.head_dim_64_factor, rate.head_dim_96_factor,
+                                   rate.head_dim_192_factor, rate.head_dim_256_factor,
+                                   rate.padding_factor});
   const double limit = (backward ? rate.backward : rate.forward).value * factor;
   const double flop = attention_flop(shape).value;
   const double keys = mean_visible_keys(shape);
   double half = backward ? rate.backward_half_length : rate.forward_half_length;
-  if (shape.causal) half *= rate.causal_half_factor;
+  if (shape.causal) half *= backward ? rate.backward_causal_factor : rate.causal_half_factor;
 
   // Blocks of query rows over multiprocessors.
   const double blocks =
       static_cast<double>(shape.batch) * static_cast<double>(shape.heads) *
-      std::ceil(static_cast<double>(shape.query_length) / rate.query_tile);
+      std::ceil(static_cast<double>(shape.query_length) /
+                (backward ? rate.backward_tile : rate.query_tile));
   const double occupancy = blocks / std::max(gpu.num_sms, 1);
-  double paid = occupancy;
-  if (profile.wave_quantisation) {
-    paid = rate.wave_share * std::ceil(occupancy) +
-           (1 - rate.wave_share) * std::max(occupancy, 1.0);
-  }
+  const double paid = profile.wave_quantisation
+                          ? waves(occupancy, shape.causal,
+                                  backward ? rate.backward_wave_share : rate.wave_share)
+                          : occupancy;
   AttentionCost cost;
   cost.tensor_time = {flop / limit};
   cost.memory_time = attention_bytes(shape) / profile.memory.stream;

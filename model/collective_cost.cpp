@@ -4,84 +4,29 @@
 #include <cmath>
 
 #include "model/assert.h"
+#include "model/link_ramps.h"
 
 namespace megatwin::model {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
 
-// Measured behaviour of one link generation. `step` is the time that one pipelined step over n ranks
-// costs: the half size of a multicast or network ramp is n · step · bandwidth.
-struct GenerationRamps {
-  BandwidthRamp ring, multicast, gather, all_to_all, send;
-  double latency_factor;       // Measured small-message latency over the tuner's tables.
-  double ll128_factor;         // Measured LL128 bandwidth over the tuner's cap.
-  Seconds multicast_latency;
-};
-
-// Fits of docs/constants.md, section "Collectives". Ring of Volta and Ampere: all-reduce of 2 to 8
-// GPUs (vTrain's tables, 154 rows); Hopper: h200_micro.jsonl, 2 GPUs, and 8x H200; Blackwell: 8x
-// B200 and GB200 NVL72.
-constexpr GenerationRamps kVolta{.ring = {0.90, {0.3 * kMiB}, 1.0},
-                                 .multicast = {},
-                                 .gather = {0.90, {0.3 * kMiB}, 1.0},
-                                 .all_to_all = {0.80, {1 * kMiB}, 1.0},
-                                 .send = {0.90, {0.3 * kMiB}, 1.0},
-                                 .latency_factor = 1.8,
-                                 .ll128_factor = 0.55,
-                                 .multicast_latency = {}};
-constexpr GenerationRamps kAmpere{.ring = {0.815, {0.15 * kMiB}, 0.30},
-                                  .multicast = {},
-                                  .gather = {0.815, {0.3 * kMiB}, 0.30},
-                                  .all_to_all = {0.80, {4 * kMiB}, 0.45},
-                                  .send = {0.85, {1 * kMiB}, 0.45},
-                                  .latency_factor = 1.8,
-                                  .ll128_factor = 0.55,
-                                  .multicast_latency = {}};
-constexpr GenerationRamps kHopper{.ring = {0.945, {16 * kMiB}, 0.30},
-                                  .multicast = {1.084, {2.0 * kMiB}, 0.75},
-                                  .gather = {0.878, {83 * kMiB}, 0.30},
-                                  .all_to_all = {0.943, {68 * kMiB}, 0.45},
-                                  .send = {0.859, {1.9 * kMiB}, 0.45},
-                                  .latency_factor = 1.0,
-                                  .ll128_factor = 1.0,
-                                  .multicast_latency = {12e-6}};
-constexpr GenerationRamps kBlackwell{.ring = {0.86, {16 * kMiB}, 0.30},
-                                     .multicast = {0.975, {2.2 * kMiB}, 0.75},
-                                     .gather = {0.80, {83 * kMiB}, 0.30},
-                                     .all_to_all = {0.80, {68 * kMiB}, 0.45},
-                                     .send = {0.86, {4 * kMiB}, 0.45},
-                                     .latency_factor = 1.0,
-                                     .ll128_factor = 1.0,
-                                     .multicast_latency = {12e-6}};
-
-const GenerationRamps& generation_ramps(NcclGeneration generation) {
-  switch (generation) {
-    case NcclGeneration::Volta:
-      return kVolta;
-    case NcclGeneration::Ampere:
-      return kAmpere;
-    case NcclGeneration::Hopper:
-      return kHopper;
-    case NcclGeneration::Blackwell:
-      return kBlackwell;
-  }
-  return kAmpere;
-}
-
 const BandwidthRamp& measured_or(const BandwidthRamp& measured, const BandwidthRamp& fallback) {
   return measured.efficiency > 0 ? measured : fallback;
 }
 
-// One pipelined step over the network, IB and RoCE: B200 on 4 nodes, GB200 on 2 racks. A slow NIC
-// adds a twelfth of its latency (2x p5).
-constexpr double kNetworkStep = 6.0e-6;
-constexpr double kNetworkStepOfLatency = 0.08;
+// A hop between nodes of a tree, with its chunks in flight: 40 µs over InfiniBand (4 nodes of B200,
+// 2 and 20 racks of GB200) and more over a slow NIC (2x p5, 2x p4de).
+constexpr double kTreeHop = 40e-6;
+constexpr double kTreeHopOfLatency = 2.2;
 constexpr double kNetworkExponent = 0.75;
-// Beyond this many ranks trees keep the ramp from growing in proportion (GB200 on 20 racks).
-constexpr double kRanksOfLinearRamp = 144;
+// Simple messages between two nodes reach half their bandwidth at this time's worth of bytes.
+constexpr double kSendStep = 6e-6;
 // All-to-all reaches this share of what the NICs carry (DeepEP on H800: 43 to 47 of 50 GB/s).
 constexpr double kNetworkAllToAllEfficiency = 0.88;
+// EFA generations: what NCCL's plugin configures, over what 8 B messages show (2x p5: 69 µs).
+constexpr double kEfaLatencyShare = 0.27;
+constexpr double kEfaEfficiency = 0.92;
 // PCIe without NVLink, over one direction of the slot (A100 PCIe: 20.8 of 30 up to 4 GPUs, 12.5 at
 // 8).
 constexpr double kPcieEfficiencySmall = 0.67, kPcieEfficiencyLarge = 0.41;
@@ -89,10 +34,23 @@ constexpr double kPcieEfficiencySmall = 0.67, kPcieEfficiencyLarge = 0.41;
 // of one (vTrain's V100 table).
 constexpr double kMeshRings[] = {0, 0, 1, 2, 3.85, 1.65, 2.03, 3.87, 6};
 constexpr double kMeshRingBandwidth = 22.6e9;
+constexpr double kMeshHalfMiB[] = {0, 0, 0.4, 0.4, 2.5, 0.4, 0.4, 2.5, 4.4};
+// A ring over nodes loses this much per step of its chunks beside the tuner's latency (20 racks of
+// GB200, 4 nodes of H100).
+constexpr double kRingStep = 7e-6;
+// LL128 keeps smaller chunks in flight than Simple: its share of a tree's half size (2x p5).
+constexpr double kLl128HalfShare = 0.3;
+// Gathers by multicast: the tuner's 0.85 · 15/16 · 7/8 of the 370 GB/s that it takes for Hopper, over
+// the link. Ring gathers were measured faster.
+constexpr double kMulticastGatherEfficiency = 0.57;
+// Time of a multicast all-reduce beside its ramp (8x H200).
+constexpr double kMulticastLatency = 12e-6;
+// Least time of a point-to-point call on the device.
+constexpr double kSendLatency = 8e-6;
 
-double effective_ranks(int ranks) {
-  const double n = ranks;
-  return n <= kRanksOfLinearRamp ? n : std::sqrt(n * kRanksOfLinearRamp);
+bool is_cube_mesh(const GroupTopology& topology, int ranks_in_node) {
+  return topology.nvlink_topology == NvlinkTopology::HybridCubeMesh && ranks_in_node <= 8 &&
+         topology.gpus_per_node == 8;
 }
 
 bool has_nvlink(const GroupTopology& topology) {
@@ -107,10 +65,10 @@ double intra_link_bandwidth(const GroupTopology& topology, int ranks_in_node) {
     const double efficiency = ranks_in_node <= 4 ? kPcieEfficiencySmall : kPcieEfficiencyLarge;
     return topology.pcie_per_direction.value * efficiency;
   }
-  if (topology.nvlink_topology == NvlinkTopology::HybridCubeMesh && ranks_in_node <= 8 &&
-      topology.gpus_per_node == 8) {
+  if (is_cube_mesh(topology, ranks_in_node)) {
     // As a share of the whole GPU's links; the ramp's efficiency is divided out.
-    return kMeshRings[ranks_in_node] * kMeshRingBandwidth / kVolta.ring.efficiency;
+    return kMeshRings[ranks_in_node] * kMeshRingBandwidth /
+           generation_ramps(NcclGeneration::Volta).ring.efficiency;
   }
   return topology.nvlink_per_direction.value;
 }
@@ -122,9 +80,9 @@ double node_injection_bandwidth(const GroupTopology& topology) {
          std::max(topology.oversubscription, 1.0);
 }
 
-// limit · 1/(1 + (half/S)^exponent), as a time of `moved` bytes.
-double ramp_seconds(double moved, double size, double limit, double half, double exponent) {
-  return moved / limit * (1 + std::pow(half / std::max(size, 1.0), exponent));
+// 1 + (half/S)^exponent: what small messages cost over large ones.
+double ramp_factor(double size, double half, double exponent) {
+  return 1 + std::pow(half / std::max(size, 1.0), exponent);
 }
 
 NcclCommunicator communicator_of(const GroupTopology& topology, const NcclSettings& settings) {
@@ -145,84 +103,134 @@ NcclCommunicator communicator_of(const GroupTopology& topology, const NcclSettin
   return communicator;
 }
 
-// Step of a network ramp.
-double network_step(const GroupTopology& topology) {
-  return kNetworkStep + kNetworkStepOfLatency * topology.nic_latency.value;
-}
+// Bandwidth term on the links of one node, and the ramp that multiplies it.
+struct LinkTerm {
+  double seconds = 0;  // Large messages.
+  double half = 0, exponent = 1;
 
-// Bandwidth term of the Simple protocol on one node.
-double intra_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes, int ranks,
-                     const GroupTopology& topology) {
+  double at(double size) const { return seconds * ramp_factor(size, half, exponent); }
+};
+
+LinkTerm intra_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes, int ranks,
+                    const GroupTopology& topology) {
   const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
   const double link = intra_link_bandwidth(topology, ranks);
   const double moved = bytes * busbw_factor(kind, ranks);
-  const bool nvlink = has_nvlink(topology);
-  if (algorithm == CollectiveAlgorithm::Nvls || algorithm == CollectiveAlgorithm::NvlsTree) {
-    const BandwidthRamp& ramp = measured_or(topology.multicast, ramps.multicast);
-    return ramp_seconds(moved, bytes, link * ramp.efficiency,
-                        ramp.half_size.value * effective_ranks(ranks), ramp.exponent);
-  }
-  if (!nvlink) return ramp_seconds(moved, bytes, link, 1 * kMiB, 1.0);
+  if (!has_nvlink(topology)) return {moved / link, 1 * kMiB, 1.0};
   const bool gathers =
       kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter;
-  const BandwidthRamp& ramp = gathers ? measured_or(topology.gather, ramps.gather)
-                                      : measured_or(topology.ring, ramps.ring);
-  // Each rank's share of a gather is S/n: the more ranks, the more transfers are in flight.
-  const double half = gathers ? ramp.half_size.value / std::max(ranks - 1, 1)
-                              : ramp.half_size.value;
-  return ramp_seconds(moved, bytes, link * ramp.efficiency, half, ramp.exponent);
+  if (algorithm == CollectiveAlgorithm::Nvls || algorithm == CollectiveAlgorithm::NvlsTree ||
+      (algorithm == CollectiveAlgorithm::CollNetDirect && topology.nvls)) {
+    const BandwidthRamp& ramp = measured_or(topology.multicast, ramps.multicast);
+    const double half = ramp.half_size.value * ranks;
+    if (gathers) return {bytes / (link * kMulticastGatherEfficiency), half, ramp.exponent};
+    return {moved / (link * ramp.efficiency), half, ramp.exponent};
+  }
+  if (gathers) {
+    // Each rank's share of a gather is S/n: the more ranks, the more transfers are in flight.
+    const BandwidthRamp& ramp = measured_or(topology.gather, ramps.gather);
+    return {moved / (link * ramp.efficiency), ramp.half_size.value / std::max(ranks - 1, 1),
+            ramp.exponent};
+  }
+  const BandwidthRamp& ramp = kind == CollectiveKind::Broadcast
+                                  ? measured_or(topology.send, ramps.send)
+                                  : measured_or(topology.ring, ramps.ring);
+  // A tree moves every byte up and down again, at the tuner's 0.92 of a ring's rate.
+  const double crossed = algorithm == CollectiveAlgorithm::Tree ? 2 * bytes / 0.92 : moved;
+  const double pair = ranks == 2 && !is_cube_mesh(topology, ranks) ? ramps.pair_factor : 1;
+  const double half = is_cube_mesh(topology, ranks) ? kMeshHalfMiB[ranks] * kMiB
+                                                    : ramp.half_size.value;
+  return {crossed / (link * ramp.efficiency * pair), half, ramp.exponent};
 }
 
-// Bandwidth term of the network part: what leaves a node, over its NICs.
+bool is_tree(CollectiveAlgorithm algorithm) {
+  return algorithm == CollectiveAlgorithm::Tree || algorithm == CollectiveAlgorithm::NvlsTree ||
+         algorithm == CollectiveAlgorithm::CollNetDirect;
+}
+
+// Bandwidth term of what leaves a node, over its NICs. Two nodes reduce and broadcast with one
+// crossing each way; more form a double tree or a ring.
 double inter_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
                      const GroupTopology& topology) {
   const double injection = node_injection_bandwidth(topology) * topology.nic_efficiency;
-  double moved = bytes * busbw_factor(kind, topology.ranks);
-  // Two nodes reduce and broadcast with one crossing each way; more form a double tree or a ring.
-  const bool tree = algorithm == CollectiveAlgorithm::Tree ||
-                    algorithm == CollectiveAlgorithm::NvlsTree ||
-                    algorithm == CollectiveAlgorithm::CollNetDirect;
-  if (tree && topology.nodes == 2) moved = bytes;
-  if (algorithm == CollectiveAlgorithm::CollNetDirect) moved = bytes;
-  const double half =
-      effective_ranks(topology.ranks) * network_step(topology) *
-      std::min(injection, intra_link_bandwidth(topology, topology.ranks_per_node()));
-  return ramp_seconds(moved, bytes, injection, half, kNetworkExponent);
+  const double moved = is_tree(algorithm) && topology.nodes == 2
+                           ? bytes
+                           : bytes * busbw_factor(kind, topology.ranks);
+  return moved / injection;
 }
 
-// A tree over more than two nodes passes every byte twice through an inner node.
-double tree_factor(CollectiveAlgorithm algorithm, int nodes) {
-  return algorithm == CollectiveAlgorithm::NvlsTree && nodes > 2 ? 2 : 1;
+// What a pipeline over nodes carries at most.
+double network_bandwidth(const GroupTopology& topology) {
+  return std::min(node_injection_bandwidth(topology) * topology.nic_efficiency,
+                  intra_link_bandwidth(topology, std::max(topology.ranks_per_node(), 2)));
 }
 
+// Bytes that the hops of a tree over nodes hold in flight.
+double tree_half(CollectiveAlgorithm algorithm, const GroupTopology& topology) {
+  const double hop = kTreeHop + kTreeHopOfLatency * topology.nic_latency.value;
+  const double hops = algorithm == CollectiveAlgorithm::CollNetDirect
+                          ? 1
+                          : 2 * std::log2(static_cast<double>(topology.nodes));
+  return hops * hop * network_bandwidth(topology);
+}
+
+// Simple protocol over several nodes, without the latency.
+double multi_node_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
+                          const GroupTopology& topology, const NcclCost& cost) {
+  const int local = topology.ranks_per_node();
+  LinkTerm intra;
+  if (local > 1) {
+    intra = intra_term(kind, algorithm, bytes, local, topology);
+    if (algorithm == CollectiveAlgorithm::Ring || algorithm == CollectiveAlgorithm::Pat) {
+      // A ring crosses every link with the whole group's share.
+      intra.seconds *= busbw_factor(kind, topology.ranks) / busbw_factor(kind, local);
+    } else if (algorithm == CollectiveAlgorithm::NvlsTree && topology.nodes > 2) {
+      intra.seconds *= 2;  // Inner nodes of the tree pass every byte twice.
+    } else if (algorithm == CollectiveAlgorithm::Tree) {
+      // The tuner's cap of a tree channel: 20 racks of GB200 reach it.
+      intra.seconds = std::max(intra.seconds, bytes / cost.algorithm_bandwidth.value);
+    }
+  }
+  const double inter = inter_seconds(kind, algorithm, bytes, topology);
+  if (!is_tree(algorithm)) {
+    const double half = kRingStep * topology.ranks * network_bandwidth(topology);
+    return std::max(intra.at(bytes), inter) * ramp_factor(bytes, half, kNetworkExponent);
+  }
+  const double half = intra.half + tree_half(algorithm, topology);
+  return std::max(intra.seconds, inter) * ramp_factor(bytes, half, kNetworkExponent);
+}
+
+// `latency` and `cost` are the tuner's, the former scaled to what was measured.
 double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
                          CollectiveProtocol protocol, double bytes, const GroupTopology& topology,
-                         const NcclCommunicator& communicator) {
-  const GenerationRamps& ramps = generation_ramps(communicator.generation);
-  const NcclCost cost = nccl_cost(kind, algorithm, protocol, communicator);
-  double latency = cost.latency.value * ramps.latency_factor;
-  if (algorithm == CollectiveAlgorithm::Nvls) latency = ramps.multicast_latency.value;
+                         const NcclCost& cost, double latency) {
+  const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
   if (protocol != CollectiveProtocol::Simple) {
-    const double factor = protocol == CollectiveProtocol::Ll128 ? ramps.ll128_factor : 1;
-    const double streamed = bytes / (cost.algorithm_bandwidth.value * factor);
-    const double bound =
-        topology.nodes > 1 ? inter_seconds(kind, algorithm, bytes, topology) : 0;
-    return latency + std::max(streamed, bound);
+    const bool ll128 = protocol == CollectiveProtocol::Ll128;
+    const double factor = ll128 ? ramps.ll128_factor : ramps.ll_factor;
+    double streamed = bytes / (cost.algorithm_bandwidth.value * factor);
+    // LL128 moves 120 of 128 bytes over the same links: never faster than what these were seen to do.
+    if (ll128 && topology.nodes == 1) {
+      streamed = std::max(
+          streamed, intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes));
+    }
+    if (topology.nodes > 1) {
+      streamed = std::max(streamed, inter_seconds(kind, algorithm, bytes, topology));
+      const double half = is_tree(algorithm)
+                              ? kLl128HalfShare * tree_half(algorithm, topology)
+                              : kRingStep * topology.ranks * network_bandwidth(topology);
+      if (ll128) streamed *= ramp_factor(bytes, half, kNetworkExponent);
+    }
+    return latency + streamed;
   }
-  if (topology.nodes == 1) {
-    return latency + intra_seconds(kind, algorithm, bytes, topology.ranks, topology);
+  if (topology.nodes > 1) {
+    return latency + multi_node_seconds(kind, algorithm, bytes, topology, cost);
   }
-  const int local = topology.ranks_per_node();
-  double intra = 0;
-  if (local > 1) {
-    // Rings cross every link with the whole group's share; trees only reduce inside the node.
-    const double share = algorithm == CollectiveAlgorithm::Ring
-                             ? busbw_factor(kind, topology.ranks) / busbw_factor(kind, local)
-                             : 1;
-    intra = share * tree_factor(algorithm, topology.nodes) *
-            intra_seconds(kind, algorithm, bytes, local, topology);
-  }
-  return latency + std::max(intra, inter_seconds(kind, algorithm, bytes, topology));
+  const double streamed =
+      intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes);
+  if (algorithm == CollectiveAlgorithm::Nvls) return kMulticastLatency + streamed;
+  // Rings and trees on one node: the measured ramp holds the latency of their steps.
+  return std::max(latency, streamed);
 }
 
 bool allowed(const NcclSettings& settings, CollectiveAlgorithm algorithm,
@@ -234,6 +242,8 @@ bool allowed(const NcclSettings& settings, CollectiveAlgorithm algorithm,
 CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& topology,
                        const NcclSettings& settings) {
   const NcclCommunicator communicator = communicator_of(topology, settings);
+  const double latency_factor =
+      topology.nodes == 1 ? generation_ramps(communicator.generation).latency_factor : 1;
   CollectiveTime best{.time = {1e30}};
   // A forced choice that NCCL does not offer falls back to its own, as NCCL warns and does.
   for (const bool forced : {true, false}) {
@@ -242,9 +252,15 @@ CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& to
         const auto algorithm = static_cast<CollectiveAlgorithm>(a);
         const auto protocol = static_cast<CollectiveProtocol>(p);
         if (forced && !allowed(settings, algorithm, protocol)) continue;
-        if (!nccl_cost(kind, algorithm, protocol, communicator).available) continue;
-        const Seconds time{candidate_seconds(kind, algorithm, protocol, bytes.value, topology,
-                                             communicator)};
+        const NcclCost cost = nccl_cost(kind, algorithm, protocol, communicator);
+        const double latency = cost.latency.value * latency_factor;
+        if (!cost.available || latency >= best.time.value) continue;
+        if (protocol == CollectiveProtocol::Ll128 && topology.nodes > 1 &&
+            !topology.ll128_over_network) {
+          continue;
+        }
+        const Seconds time{
+            candidate_seconds(kind, algorithm, protocol, bytes.value, topology, cost, latency)};
         if (time < best.time) best = {time, algorithm, protocol, {}};
       }
     }
@@ -261,26 +277,48 @@ CollectiveTime all_to_all(Bytes bytes, const GroupTopology& topology) {
   const double inside = size * (local - 1) / n;
   // Bytes that leave a node through the NICs of its ranks of this group.
   const double outside = size * (n - local) / n * local;
-  double seconds = 0;
+  double seconds = kSendLatency;
   if (inside > 0) {
     const double link = intra_link_bandwidth(topology, local);
-    const double efficiency = has_nvlink(topology) ? ramp.efficiency : 1;
-    seconds = ramp_seconds(inside, size, link * efficiency, ramp.half_size.value, ramp.exponent);
+    const double moved = inside / (link * (has_nvlink(topology) ? ramp.efficiency : 1));
+    seconds = std::max(seconds, moved * ramp_factor(size, ramp.half_size.value, ramp.exponent));
   }
-  double latency = 10e-6;
   if (outside > 0) {
     const double injection = node_injection_bandwidth(topology) * topology.nic_efficiency *
                              kNetworkAllToAllEfficiency;
-    const double half = effective_ranks(n) * network_step(topology) * injection / local;
-    seconds = std::max(seconds,
-                       ramp_seconds(outside, size, injection, half, kNetworkExponent));
-    // Peers are served in turn; each message starts with a network latency.
-    latency += nccl_link_latency(NcclLink::Network, CollectiveAlgorithm::Ring,
-                                 CollectiveProtocol::Simple)
-                   .value +
-               topology.nic_latency.value + 0.4e-6 * (n - local);
+    // Peers are served in turn; each message starts anew, at a few at once.
+    const Seconds start = nccl_link_latency(NcclLink::Network, CollectiveAlgorithm::Ring,
+                                            CollectiveProtocol::Simple) +
+                          topology.nic_latency;
+    const double peers = 0.4e-6 * (n - local);
+    seconds = std::max(seconds, start.value + peers + outside / injection);
   }
-  return {{latency + seconds}, CollectiveAlgorithm::Direct, CollectiveProtocol::Simple, {}};
+  return {{seconds}, CollectiveAlgorithm::Direct, CollectiveProtocol::Simple, {}};
+}
+
+// Both ways at once between two ranks, or one way.
+Seconds point_to_point(Bytes bytes, const GroupTopology& topology, bool both_ways) {
+  const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
+  if (topology.nodes <= 1) {
+    const BandwidthRamp& ramp = both_ways ? ramps.exchange : measured_or(topology.send, ramps.send);
+    const double link = intra_link_bandwidth(topology, 2) *
+                        (has_nvlink(topology) ? ramp.efficiency : 1);
+    const double moved =
+        bytes.value / link * ramp_factor(bytes.value, ramp.half_size.value, ramp.exponent);
+    return {std::max(kSendLatency, moved)};
+  }
+  // A rank uses its own NICs, or its share when there are fewer NICs than GPUs.
+  const double own = topology.nic_per_direction.value *
+                     std::max(1, topology.num_nics / std::max(topology.gpus_per_node, 1));
+  const double limit =
+      std::min(own, node_injection_bandwidth(topology)) * topology.nic_efficiency;
+  const Seconds start = nccl_link_latency(NcclLink::Network, CollectiveAlgorithm::Ring,
+                                          CollectiveProtocol::Simple) +
+                        topology.nic_latency +
+                        static_cast<double>(topology.switch_hops) * topology.switch_latency;
+  const double moved =
+      bytes.value / limit * ramp_factor(bytes.value, kSendStep * limit, kNetworkExponent);
+  return {start.value + moved};
 }
 
 }  // namespace
@@ -313,6 +351,11 @@ GroupTopology group_topology(const GroupPlacement& placement, const Node& node, 
                   node.nvlink_topology == NvlinkTopology::Switch;
   topology.channels = generation >= NcclGeneration::Hopper ? 16 : 12;
   topology.nic_efficiency = profile.nic_efficiency > 0 ? profile.nic_efficiency : 0.97;
+  if (node.nic_type.starts_with("EFA")) {
+    topology.nic_efficiency = std::min(topology.nic_efficiency, kEfaEfficiency);
+    topology.ll128_over_network = node.nic_type != "EFA v1";
+    if (topology.ll128_over_network) topology.nic_latency = kEfaLatencyShare * topology.nic_latency;
+  }
   topology.ring = profile.nvlink_ring;
   topology.multicast = profile.nvlink_nvls;
   topology.gather = profile.nvlink_gather;
@@ -338,7 +381,7 @@ CollectiveTime collective_time(CollectiveKind kind, Bytes bytes, const GroupTopo
       result = all_to_all(bytes, topology);
       break;
     case CollectiveKind::SendReceive:
-      result = {send_time(bytes, topology), CollectiveAlgorithm::Direct,
+      result = {point_to_point(bytes, topology, true), CollectiveAlgorithm::Direct,
                 CollectiveProtocol::Simple,
                 {}};
       break;
@@ -361,61 +404,8 @@ CollectiveTime collective_time(CollectiveKind kind, Bytes bytes, const GroupTopo
 }
 
 Seconds send_time(Bytes bytes, const GroupTopology& topology) {
-  const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
-  if (topology.nodes <= 1) {
-    const BandwidthRamp& ramp = measured_or(topology.send, ramps.send);
-    const bool nvlink = has_nvlink(topology);
-    const double link = intra_link_bandwidth(topology, 2) * (nvlink ? ramp.efficiency : 1);
-    const double base = 8e-6;
-    return {base + ramp_seconds(bytes.value, bytes.value, link, ramp.half_size.value,
-                                ramp.exponent)};
-  }
-  // One rank uses its own NIC, or its share when there are fewer NICs than senders.
-  const double share =
-      std::min(topology.nic_per_direction.value * std::max(1, topology.num_nics /
-                                                                  std::max(topology.gpus_per_node, 1)),
-               node_injection_bandwidth(topology));
-  const double limit = share * topology.nic_efficiency;
-  const double base = 14e-6 + topology.nic_latency.value +
-                      topology.switch_hops * topology.switch_latency.value;
-  return {base + ramp_seconds(bytes.value, bytes.value, limit, network_step(topology) * limit,
-                              kNetworkExponent)};
+  return point_to_point(bytes, topology, false);
 }
-
-double busbw_factor(CollectiveKind kind, int ranks) {
-  const double n = ranks;
-  switch (kind) {
-    case CollectiveKind::AllReduce:
-      return 2 * (n - 1) / n;
-    case CollectiveKind::AllGather:
-    case CollectiveKind::ReduceScatter:
-    case CollectiveKind::AllToAll:
-      return (n - 1) / n;
-    case CollectiveKind::Broadcast:
-    case CollectiveKind::SendReceive:
-      return 1;
-  }
-  return 1;
-}
-
-BytesPerSecond busbw_from_algbw(CollectiveKind kind, int ranks, BytesPerSecond algbw) {
-  return busbw_factor(kind, ranks) * algbw;
-}
-
-BytesPerSecond algbw_from_busbw(CollectiveKind kind, int ranks, BytesPerSecond busbw) {
-  return busbw / busbw_factor(kind, ranks);
-}
-
-BytesPerSecond busbw_from_time(CollectiveKind kind, int ranks, Bytes bytes, Seconds time) {
-  if (time.value <= 0) return {};
-  return busbw_from_algbw(kind, ranks, bytes / time);
-}
-
-Seconds ring_all_reduce_bandwidth_term(Bytes size, int ranks, BytesPerSecond busbw) {
-  return busbw_factor(CollectiveKind::AllReduce, ranks) * (size / busbw);
-}
-
-double sharp_send_ratio(int ranks) { return 2.0 * ranks / (ranks + 1.0); }
 
 Seconds injection_bound(CollectiveKind kind, Bytes bytes, const GroupTopology& topology) {
   if (topology.nodes <= 1) return {};
@@ -440,20 +430,6 @@ Seconds injection_bound(CollectiveKind kind, Bytes bytes, const GroupTopology& t
       break;
   }
   return {leaves_node / node_injection_bandwidth(topology)};
-}
-
-Bytes nccl_buffer_size(CollectiveProtocol protocol) {
-  constexpr double kSteps = 8, kThreads = 512, kLlLines = 8, kLlLineBytes = 16;
-  constexpr double kLl128Threads = 640, kLl128Elements = 120, kLl128ElementBytes = 8;
-  switch (protocol) {
-    case CollectiveProtocol::Ll:
-      return {kSteps * kThreads * kLlLines * kLlLineBytes};
-    case CollectiveProtocol::Ll128:
-      return {kSteps * kLl128Threads * kLl128Elements * kLl128ElementBytes};
-    case CollectiveProtocol::Simple:
-      return 4_MiB;
-  }
-  return {};
 }
 
 }  // namespace megatwin::model

@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include "model/collective_forms.h"
 #include "model/gpu_profile.h"
 #include "model/hardware.h"
 #include "model/micro_op.h"
@@ -34,6 +35,7 @@ struct GroupTopology {
   double oversubscription = 1;  // Above the leaf switches.
   bool sharp = false;           // In-network reduction.
   bool nvls = false;            // NVSwitch multicast, Hopper and later.
+  bool ll128_over_network = true;  // Not where the NIC may tear 128-byte lines (EFA v1).
   int channels = 16;
   double nic_efficiency = 0.97;
   // Measured ramps of the GPU's profile; an efficiency of 0 takes the generation's.
@@ -72,28 +74,8 @@ CollectiveTime collective_time(CollectiveKind kind, Bytes bytes, const GroupTopo
 // One message from a rank to another, as a pipeline sends it: alone on its links.
 Seconds send_time(Bytes bytes, const GroupTopology& topology);
 
-// Small closed forms, by name.
-
-// busbw = algbw · factor: 2(n−1)/n for all-reduce, (n−1)/n for all-gather, reduce-scatter and
-// all-to-all, 1 for the rest. Source: nccl-tests, doc/PERFORMANCE.md.
-double busbw_factor(CollectiveKind kind, int ranks);
-BytesPerSecond busbw_from_algbw(CollectiveKind kind, int ranks, BytesPerSecond algbw);
-BytesPerSecond algbw_from_busbw(CollectiveKind kind, int ranks, BytesPerSecond busbw);
-BytesPerSecond busbw_from_time(CollectiveKind kind, int ranks, Bytes bytes, Seconds time);
-
-// Time for a ring all-reduce of `size` bytes over `ranks` ranks, all links at `busbw`; no latency.
-// Requires: ranks >= 1. Source: t = (S/B) · 2(n−1)/n, nccl-tests, doc/PERFORMANCE.md.
-Seconds ring_all_reduce_bandwidth_term(Bytes size, int ranks, BytesPerSecond busbw);
-
-// Sends of a ring over sends of in-network reduction: 2N/(N + 1).
-double sharp_send_ratio(int ranks);
-
 // What the ranks of one node must at least send through its NICs, over what those can take.
 Seconds injection_bound(CollectiveKind kind, Bytes bytes, const GroupTopology& topology);
-
-// Buffers that NCCL allocates per connection and channel: 8 steps of 8 lines of 16 B over 512
-// threads (LL), 120/128 of … 4,915,200 B (LL128), 4 MiB (Simple). Source: nccl src/init.cc.
-Bytes nccl_buffer_size(CollectiveProtocol protocol);
 
 }  // namespace megatwin::model
 

@@ -1,7 +1,5 @@
 #include "model/compute_cost.h"
 
-#include "model/roofline.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -11,8 +9,16 @@
 namespace megatwin::model {
 namespace {
 
-// A measured product shorter than this many host floors tells nothing of the device.
-constexpr double kFloorsToTrust = 1.35;
+// A measured time shorter than this many host floors tells nothing of the device: the host's cost
+// itself drifts by half over a run.
+constexpr double kFloorsToTrust = 1.6;
+// Residuals beyond this are clock states of one measurement, not a property of the shape.
+constexpr double kResidualMax = 0.10;
+
+void add_residual(CorrectionTable& table, const CorrectionPoint& point, double measured,
+                  double formula) {
+  add_row(table, point, std::clamp(std::log(measured / formula), -kResidualMax, kResidualMax));
+}
 
 OpCost product(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
   const GemmCost cost = gemm_cost(op.gemm, gpu, profile);
@@ -57,19 +63,26 @@ Seconds lower_bound(const MicroOp& op, const Gpu& gpu) {
   return {std::max(tensor, memory)};
 }
 
-// (a^6 + b^6)^(1/6): the host launches ahead of the device except where both are close.
+// (a^8 + b^8)^(1/8): the host launches ahead of the device except where both are close.
 Seconds smooth_max(Seconds device, Seconds host) {
-  const double a = device.value * device.value * device.value;
-  const double b = host.value * host.value * host.value;
-  return {std::cbrt(std::sqrt(a * a + b * b))};
+  const double larger = std::max(device.value, host.value);
+  if (larger <= 0) return {};
+  const double share = std::min(device.value, host.value) / larger;
+  const double fourth = share * share * share * share;
+  return {larger * std::sqrt(std::sqrt(std::sqrt(1 + fourth * fourth)))};
 }
 
-Seconds host_floor(const MicroOp& op, const GpuProfile& profile) {
+Seconds gemm_floor(const GemmShape& shape, const Gpu& gpu, const GpuProfile& profile) {
+  if (shape.grouped) return profile.eager.grouped_gemm;
+  if (shape.type == DataType::Fp8 || shape.type == DataType::Fp4) return profile.eager.gemm_fp8;
+  const bool split = gemm_formula(shape, gpu, profile).split > 1;
+  return (split ? profile.eager.split_factor : 1) * profile.eager.gemm;
+}
+
+Seconds host_floor(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
   switch (op.kind) {
     case MicroOpKind::Gemm:
-      return op.gemm.grouped ? profile.eager.grouped_gemm + static_cast<double>(op.gemm.batch) *
-                                                                profile.eager.grouped_gemm_per_group
-                             : profile.eager.gemm;
+      return gemm_floor(op.gemm, gpu, profile);
     case MicroOpKind::Attention:
       return op.attention.backward ? profile.eager.attention_backward
                                    : profile.eager.attention_forward;
@@ -86,9 +99,7 @@ Seconds host_floor(const MicroOp& op, const GpuProfile& profile) {
 
 Seconds memory_bound_time(Bytes bytes, const GpuProfile& profile) {
   const MemoryRate& memory = profile.memory;
-  double rate = memory.stream.value;
-  if (bytes.value < memory.cache_resident.value) rate *= memory.cache_factor;
-  return {bytes.value / rate + memory.ramp.value};
+  return bytes / (memory.fused_share * memory.stream) + memory.ramp;
 }
 
 OpCost explain_compute(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
@@ -116,7 +127,7 @@ Seconds compute_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profil
 }
 
 Seconds benchmark_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
-  return smooth_max(compute_time(op, gpu, profile), host_floor(op, profile));
+  return smooth_max(compute_time(op, gpu, profile), host_floor(op, gpu, profile));
 }
 
 void prepare(GpuProfile& profile, const Gpu& gpu) {
@@ -124,15 +135,17 @@ void prepare(GpuProfile& profile, const Gpu& gpu) {
   profile.attention_forward_corrections = {};
   profile.attention_backward_corrections = {};
   for (const MeasuredGemm& row : profile.measured_gemms) {
-    if (row.time.value < kFloorsToTrust * profile.eager.gemm.value) continue;
+    const Seconds floor =
+        row.shape.type == DataType::Fp8 ? profile.eager.gemm_fp8 : profile.eager.gemm;
+    if (row.time.value < kFloorsToTrust * floor.value) continue;
     const double formula =
         gemm_formula(row.shape, gpu, profile).time.value + profile.kernel_gap.value;
-    add_row(profile.gemm_corrections[row.shape.type],
-            {.x = std::log(static_cast<float>(row.shape.m)),
-             .y = std::log(static_cast<float>(row.shape.n)),
-             .z = std::log(static_cast<float>(row.shape.k)),
-             .family = static_cast<int>(row.shape.layout)},
-            std::log(row.time.value / formula));
+    add_residual(profile.gemm_corrections[row.shape.type],
+                 {.x = std::log(static_cast<float>(row.shape.m)),
+                  .y = std::log(static_cast<float>(row.shape.n)),
+                  .z = std::log(static_cast<float>(row.shape.k)),
+                  .family = static_cast<int>(row.shape.layout)},
+                 row.time.value, formula);
   }
   for (const MeasuredAttention& row : profile.measured_attentions) {
     const CorrectionPoint point{
@@ -149,9 +162,9 @@ void prepare(GpuProfile& profile, const Gpu& gpu) {
       if (measured.value < kFloorsToTrust * floor.value) continue;
       const double formula =
           attention_formula(shape, gpu, profile).time.value + profile.kernel_gap.value;
-      add_row(backward ? profile.attention_backward_corrections
-                       : profile.attention_forward_corrections,
-              point, std::log(measured.value / formula));
+      add_residual(backward ? profile.attention_backward_corrections
+                            : profile.attention_forward_corrections,
+                   point, measured.value, formula);
     }
   }
 }

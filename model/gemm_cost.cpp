@@ -1,7 +1,5 @@
 #include "model/gemm_cost.h"
 
-#include "model/roofline.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,7 +26,8 @@ constexpr std::array<Tile, 8> kTiles{{{128, 256, 0},
 constexpr std::array<int, 5> kSplits{1, 2, 4, 8, 16};
 constexpr double kDepthStep = 64;       // K is worked off in slices of 64.
 constexpr double kSplitDepthMin = 128;  // Shorter slices are not split further.
-constexpr CorrectionKernel kGemmKernel{.radius = 1.2f, .family_step = 0.3f, .shrinkage = 0.3f};
+constexpr double kSplitOccupancyMax = 2;  // With more tiles per multiprocessor nothing is split.
+constexpr CorrectionKernel kGemmKernel{.radius = 0.7f, .family_step = 0.3f, .shrinkage = 2.0f};
 
 double ceil_div(std::int64_t value, int divisor) {
   return static_cast<double>((value + divisor - 1) / divisor);
@@ -86,6 +85,7 @@ TensorPick best_tile(const GemmShape& shape, int num_sms, const GpuProfile& prof
       const double depth =
           std::ceil(static_cast<double>(shape.k) / split / kDepthStep) * kDepthStep;
       if (split > 1 && (depth < kSplitDepthMin || shape.grouped)) break;
+      if (split > 1 && tiles > kSplitOccupancyMax * num_sms) break;
       const double occupancy = tiles * split / num_sms;
       const double paid = waves(occupancy, rate, profile.wave_quantisation);
       double seconds = paid * flop_per_k * (depth + rate.depth_overhead) / tile_rate;
@@ -110,6 +110,11 @@ std::string_view name_of(CostBound bound) {
       return "launch";
   }
   return "tensor";
+}
+
+Flop gemm_flop(const GemmShape& shape) {
+  return {2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+          static_cast<double>(shape.k) * static_cast<double>(shape.batch)};
 }
 
 Bytes gemm_bytes(const GemmShape& shape) {

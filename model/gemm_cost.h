@@ -25,6 +25,9 @@ struct GemmCost {
   int tile_m = 0, tile_n = 0, split = 1;  // What the formula picked.
 };
 
+// FLOP of all `batch` products: 2·m·n·k·batch.
+Flop gemm_flop(const GemmShape& shape);
+
 // Operands read once and the result written once (read too when accumulating), all `batch` of them.
 Bytes gemm_bytes(const GemmShape& shape);
 

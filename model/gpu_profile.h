@@ -47,37 +47,43 @@ struct GemmRate {
 
 // Fused attention of one kernel family; the formula is in attention_cost.h.
 struct AttentionRate {
-  FlopPerSecond forward, backward;   // Long sequences, head size 128.
-  double forward_half_length = 0;    // Keys at half rate: s/(s + half).
+  FlopPerSecond forward, backward;     // Long sequences, head size 128.
+  double forward_half_length = 0;      // Keys at half rate: s/(s + half).
   double backward_half_length = 0;
-  double causal_half_factor = 1;     // Half length of causal kernels over full ones.
-  double head_dim_64_factor = 1;     // Rate factor at head size 64 …
-  double head_dim_96_factor = 1;     // … 96,
-  double head_dim_192_factor = 1;    // 192 (latent attention: 192 and 128) …
-  double head_dim_256_factor = 1;    // … and 256, relative to 128.
-  double backward_64_factor = 1;     // The same in the backward pass.
+  double causal_half_factor = 1;       // Half length of causal kernels over full ones …
+  double backward_causal_factor = 1;   // … and in the backward pass.
+  double head_dim_64_factor = 1;       // Rate factor at head size 64 …
+  double head_dim_96_factor = 1;       // … 96,
+  double head_dim_192_factor = 1;      // 192 …
+  double head_dim_256_factor = 1;      // … and 256, relative to 128.
+  double backward_64_factor = 1;       // The same in the backward pass.
   double backward_96_factor = 1;
   double backward_192_factor = 1;
   double backward_256_factor = 1;
+  double padding_factor = 1;           // Further factor of head sizes that are no multiple of 32.
   Seconds forward_ramp, backward_ramp;  // Once a call.
-  double query_tile = 128;              // Query rows a thread block owns.
-  double wave_share = 0;                // As in GemmRate.
+  double query_tile = 128;             // Query rows a thread block owns …
+  double backward_tile = 128;          // … and key rows in the backward pass.
+  double wave_share = 0;               // As in GemmRate …
+  double backward_wave_share = 0;      // … and in the backward pass.
 };
 
-// Bytes that a measured kernel moves in its eager form; rate and ramp of the memory system.
 struct MemoryRate {
-  BytesPerSecond stream;  // Large fused element-wise kernels, read + write.
-  Seconds ramp;           // Filling and draining, once a kernel.
-  Bytes cache_resident;   // Traffic below this may come out of the L2 cache …
-  double cache_factor = 1;  // … at this multiple of the stream rate.
+  BytesPerSecond stream;   // Large copies, read + write.
+  double fused_share = 1;  // Rate of fused norm, activation and optimizer kernels over it.
+  Seconds ramp;            // Filling and draining, once a kernel.
 };
 
 // Host time of a call launched alone from Python: the floor of a microbenchmark, never of a step
 // whose launches run ahead of the device.
 struct EagerFloor {
-  Seconds element_wise, gemm, grouped_gemm, grouped_gemm_per_group, attention_forward,
-      attention_backward;
+  Seconds element_wise, gemm, gemm_fp8, grouped_gemm, attention_forward, attention_backward;
+  double split_factor = 1;  // A product split along K launches a second kernel.
   std::map<CollectiveKind, Seconds> collective;
+  Seconds one_way_send;
+  // Rate of PyTorch's own eager kernels over the stream, and what a norm costs beside it.
+  double gelu_share = 1, layer_norm_share = 1, rms_norm_share = 1;
+  Seconds norm_ramp;
 };
 
 // Measured large-message behaviour of one collective: busbw(S) = limit / (1 + (half/S)^exponent).
@@ -121,10 +127,9 @@ struct GpuProfile {
 
   std::vector<MeasuredGemm> measured_gemms;
   std::vector<MeasuredAttention> measured_attentions;
-  std::map<DataType, CorrectionTable> gemm_corrections;       // Filled by prepare().
-  std::map<DataType, CorrectionTable> launch_corrections;     // Filled by prepare().
-  CorrectionTable attention_forward_corrections;              // Filled by prepare().
-  CorrectionTable attention_backward_corrections;             // Filled by prepare().
+  std::map<DataType, CorrectionTable> gemm_corrections;  // Filled by prepare().
+  CorrectionTable attention_forward_corrections;         // Filled by prepare().
+  CorrectionTable attention_backward_corrections;        // Filled by prepare().
 
   std::map<std::string, std::string> sources;  // Constant → machine, date, file, residual.
 };

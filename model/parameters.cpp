@@ -13,6 +13,16 @@ std::int64_t norm_size(const Transformer& transformer, std::int64_t width) {
   return transformer.norm_bias ? 2 * width : width;
 }
 
+std::int64_t embedding_width(const Transformer& transformer) {
+  return transformer.embedding_size > 0 ? transformer.embedding_size : transformer.hidden_size;
+}
+
+// The matrix between narrow embeddings and the hidden size, at either end; kept whole by a rank.
+std::int64_t embedding_projection(const Transformer& transformer) {
+  const std::int64_t width = embedding_width(transformer);
+  return width == transformer.hidden_size ? 0 : width * transformer.hidden_size;
+}
+
 // Weights of a feed-forward, of one rank.
 struct FeedForward {
   std::int64_t matrices = 0;
@@ -134,8 +144,10 @@ ParameterCounts count_parameters(const Transformer& transformer) {
     counts.experts += layer.experts;
     layers_active += layer.active();
   }
-  counts.input_embedding = transformer.vocab_size * h;
-  if (!transformer.tied_embeddings) counts.output_head = transformer.vocab_size * h;
+  const std::int64_t table = transformer.vocab_size * embedding_width(transformer);
+  counts.input_embedding = table + embedding_projection(transformer);
+  counts.output_head = embedding_projection(transformer);
+  if (!transformer.tied_embeddings) counts.output_head += table;
   if (transformer.head_bias) counts.output_head += transformer.vocab_size;
   if (transformer.position == PositionKind::Learned) {
     counts.position = transformer.max_position_embeddings * h;
@@ -171,8 +183,11 @@ RankParameters rank_parameters(const Transformer& transformer, const StageConten
   }
   const std::int64_t vocab_rows = padded_vocab_size(transformer, sharding) / sharding.tensor;
   const bool head_is_copy = stage.has_head && transformer.tied_embeddings;
-  if (stage.has_embedding || head_is_copy || has_mtp) rank.embedding += vocab_rows * h;
-  if (stage.has_head && !transformer.tied_embeddings) rank.embedding += vocab_rows * h;
+  const std::int64_t table = vocab_rows * embedding_width(transformer);
+  if (stage.has_embedding || head_is_copy || has_mtp) rank.embedding += table;
+  if (stage.has_head && !transformer.tied_embeddings) rank.embedding += table;
+  if (stage.has_embedding) rank.embedding += embedding_projection(transformer);
+  if (stage.has_head) rank.embedding += embedding_projection(transformer);
   if (stage.has_head && transformer.head_bias) rank.embedding += vocab_rows;
   rank.dense += rank.embedding;
   if (stage.has_embedding) {

@@ -53,8 +53,8 @@ Node node_around(const Gpu& gpu, std::int64_t num_gpus, const HardwareCatalogue&
     node = *usual;
     node.num_nics = static_cast<int>(
         (std::int64_t{usual->num_nics} * num_gpus + usual->num_gpus - 1) / usual->num_gpus);
-    remarks.assumptions.push_back("The machine around " + gpu.name +
-                                  " was not named: that of " + usual->name +
+    remarks.assumptions.push_back("The machine around " + gpu.name + " was not named: that of " +
+                                  usual->name +
                                   " is taken, its network adapters in proportion to the GPUs.");
   } else {
     node.nvlink_topology = usual_topology(gpu);

@@ -1,12 +1,11 @@
 #include "scenarios/document.h"
 
-#include <sys/stat.h>
-
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <sys/stat.h>
 #include <system_error>
 
 namespace megatwin::scenarios {
@@ -95,11 +94,11 @@ model::Diagnostic diagnostic_at(const std::vector<SourceText>& sources, Finding 
   diagnostic.line = position.line;
   if (position.line <= 0) return diagnostic;
   const std::string_view line = line_of(source.text, position.line);
-  const std::size_t before = static_cast<std::size_t>(position.column > 0 ? position.column - 1 : 0);
+  const std::size_t before =
+      static_cast<std::size_t>(position.column > 0 ? position.column - 1 : 0);
   diagnostic.column = characters_in(line.substr(0, before)) + 1;
   if (before >= line.size() || line.size() > kSourceLineMax) return diagnostic;
-  diagnostic.length =
-      characters_in(line.substr(before, static_cast<std::size_t>(position.length)));
+  diagnostic.length = characters_in(line.substr(before, static_cast<std::size_t>(position.length)));
   diagnostic.source_line = printable(line);
   return diagnostic;
 }
@@ -107,15 +106,15 @@ model::Diagnostic diagnostic_at(const std::vector<SourceText>& sources, Finding 
 model::Result<std::string> read_file(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) {
-    return model::fail(file_problem(
-        path, "cannot be opened: " + std::generic_category().message(errno)));
+    return model::fail(
+        file_problem(path, "cannot be opened: " + std::generic_category().message(errno)));
   }
   if (S_ISDIR(status.st_mode)) return model::fail(file_problem(path, "is a directory, not a file"));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              &std::fclose);
   if (!file) {
-    return model::fail(file_problem(
-        path, "cannot be opened: " + std::generic_category().message(errno)));
+    return model::fail(
+        file_problem(path, "cannot be opened: " + std::generic_category().message(errno)));
   }
   std::string text;
   char buffer[1 << 16];
@@ -124,7 +123,8 @@ model::Result<std::string> read_file(const std::string& path) {
     if (text.size() > kFileSizeMax) break;
   }
   if (std::ferror(file.get()) != 0) {
-    return model::fail(file_problem(path, "cannot be read: " + std::generic_category().message(errno)));
+    return model::fail(
+        file_problem(path, "cannot be read: " + std::generic_category().message(errno)));
   }
   if (text.size() > kFileSizeMax) {
     return model::fail(file_problem(path, "is larger than 64 MiB, which no description needs"));
@@ -141,9 +141,9 @@ model::Diagnostics check_text(const std::string& file, std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_length(text.substr(at));
     if (length == 0 || text[at] == '\0') {
-      model::Diagnostic diagnostic = file_problem(
-          file, text[at] == '\0' ? "is not a text file: it holds a NUL byte"
-                                 : "is not a text file: these bytes are not UTF-8");
+      model::Diagnostic diagnostic =
+          file_problem(file, text[at] == '\0' ? "is not a text file: it holds a NUL byte"
+                                              : "is not a text file: these bytes are not UTF-8");
       diagnostic.line = line;
       diagnostic.column = characters_in(text.substr(line_start, at - line_start)) + 1;
       return {diagnostic};

@@ -155,8 +155,12 @@ void bind_attention(Fields& fields, const std::string& prefix, model::AttentionR
   number("backward_96_factor", rate.backward_96_factor);
   number("backward_192_factor", rate.backward_192_factor);
   number("backward_256_factor", rate.backward_256_factor);
+  number("backward_causal_factor", rate.backward_causal_factor);
+  number("padding_factor", rate.padding_factor);
   number("query_tile", rate.query_tile);
+  number("backward_tile", rate.backward_tile);
   number("wave_share", rate.wave_share);
+  number("backward_wave_share", rate.backward_wave_share);
 }
 
 void bind_ramp(Fields& fields, const std::string& prefix, model::BandwidthRamp& ramp) {
@@ -199,8 +203,7 @@ Fields bind(GpuProfile& profile) {
   set("measured_on.power_max", Dimension::Watts, part.power_max.value);
   set("memory.stream", Dimension::BytesPerSecond, profile.memory.stream.value);
   set("memory.ramp", Dimension::Seconds, profile.memory.ramp.value);
-  set("memory.cache_resident", Dimension::Bytes, profile.memory.cache_resident.value);
-  set("memory.cache_factor", Dimension::Number, profile.memory.cache_factor);
+  set("memory.fused_share", Dimension::Number, profile.memory.fused_share);
   set("kernel_gap", Dimension::Seconds, profile.kernel_gap.value);
   set("host_launch", Dimension::Seconds, profile.host_launch.value);
   set("communication_sm_slowdown", Dimension::Number, profile.communication_sm_slowdown);
@@ -209,7 +212,13 @@ Fields bind(GpuProfile& profile) {
   set("eager.element_wise", Dimension::Seconds, eager.element_wise.value);
   set("eager.gemm", Dimension::Seconds, eager.gemm.value);
   set("eager.grouped_gemm", Dimension::Seconds, eager.grouped_gemm.value);
-  set("eager.grouped_gemm_per_group", Dimension::Seconds, eager.grouped_gemm_per_group.value);
+  set("eager.gemm_fp8", Dimension::Seconds, eager.gemm_fp8.value);
+  set("eager.one_way_send", Dimension::Seconds, eager.one_way_send.value);
+  set("eager.split_factor", Dimension::Number, eager.split_factor);
+  set("eager.norm_ramp", Dimension::Seconds, eager.norm_ramp.value);
+  set("eager.gelu_share", Dimension::Number, eager.gelu_share);
+  set("eager.layer_norm_share", Dimension::Number, eager.layer_norm_share);
+  set("eager.rms_norm_share", Dimension::Number, eager.rms_norm_share);
   set("eager.attention_forward", Dimension::Seconds, eager.attention_forward.value);
   set("eager.attention_backward", Dimension::Seconds, eager.attention_backward.value);
   for (const auto& [name, kind] : kCollectives) {
@@ -255,7 +264,32 @@ std::string_view next_line(std::string_view& text) {
   return line;
 }
 
+// Digits with at most one point, up to 15 of them: mantissa over a power of ten, both exact, is the
+// nearest double. libstdc++'s from_chars for doubles is ten times slower, and tables are long.
+std::optional<double> short_decimal(std::string_view text) {
+  constexpr std::array<double, 16> kPowers{1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                           1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  if (text.empty() || text.size() > 16) return std::nullopt;
+  std::int64_t mantissa = 0;
+  std::size_t digits = 0, decimals = 0;
+  bool point = false;
+  for (const char c : text) {
+    if (c == '.' && !point) {
+      point = true;
+    } else if (c >= '0' && c <= '9') {
+      mantissa = 10 * mantissa + (c - '0');
+      ++digits;
+      decimals += point ? 1 : 0;
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (digits == 0 || digits > 15) return std::nullopt;
+  return static_cast<double>(mantissa) / kPowers[decimals];
+}
+
 std::optional<double> number_of(std::string_view text) {
+  if (const std::optional<double> value = short_decimal(text)) return value;
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || rest != text.data() + text.size() || !std::isfinite(value)) {
@@ -325,18 +359,24 @@ void set_field(const Line& line, const std::string& key, const Fields& fields, G
   *field->second.value = *value;
 }
 
-// Splits a CSV line; no quotes.
-std::vector<std::string_view> cells_of(std::string_view line) {
-  std::vector<std::string_view> cells;
+// Cells of one CSV line; no quotes. More than the array holds are counted, not kept.
+struct CsvLine {
+  std::array<std::string_view, 8> cells;
+  std::size_t size = 0;
+};
+
+CsvLine cells_of(std::string_view line) {
+  CsvLine row;
   for (;;) {
     const std::size_t comma = line.find(',');
-    cells.push_back(trim(line.substr(0, comma)));
-    if (comma == std::string_view::npos) return cells;
+    if (row.size < row.cells.size()) row.cells[row.size] = trim(line.substr(0, comma));
+    ++row.size;
+    if (comma == std::string_view::npos) return row;
     line.remove_prefix(comma + 1);
   }
 }
 
-// Calls `take(numbers)` for every data row whose cells, after `num_words` words, are numbers.
+// Calls `take(cells, numbers)` for every data row whose cells, after `num_words` words, are numbers.
 template <class Take>
 Diagnostics read_table(std::string_view text, const std::string& file, std::size_t num_words,
                        std::size_t num_numbers, const Take& take) {
@@ -346,15 +386,15 @@ Diagnostics read_table(std::string_view text, const std::string& file, std::size
     const std::string_view line = next_line(text);
     ++number;
     if (number == 1 || trim(line).empty() || line.front() == '#') continue;
-    const std::vector<std::string_view> cells = cells_of(line);
-    std::vector<double> numbers;
-    if (cells.size() == num_words + num_numbers) {
-      for (std::size_t i = num_words; i < cells.size(); ++i) {
-        const std::optional<double> value = number_of(cells[i]);
-        if (value && *value >= 0) numbers.push_back(*value);
-      }
+    const CsvLine row = cells_of(line);
+    std::array<double, 8> numbers{};
+    bool good = row.size == num_words + num_numbers;
+    for (std::size_t i = 0; good && i < num_numbers; ++i) {
+      const std::optional<double> value = number_of(row.cells[num_words + i]);
+      good = value.has_value() && *value > 0;
+      if (good) numbers[i] = *value;
     }
-    if (numbers.size() != num_numbers || !take(cells, numbers)) {
+    if (!good || !take(row.cells, numbers)) {
       diagnostics.push_back({.file = file,
                              .line = number,
                              .column = 1,

@@ -226,6 +226,11 @@ model::HardwareCatalogue load_hardware_catalogue() {
   return catalogue;
 }
 
+const model::HardwareCatalogue& shipped_hardware() {
+  static const model::HardwareCatalogue kCatalogue = load_hardware_catalogue();
+  return kCatalogue;
+}
+
 std::map<std::string, std::string> hardware_source_texts() {
   std::map<std::string, std::string> texts;
   const Document sources = shipped_section("hardware.yaml", hardware_yaml(), "sources");

@@ -14,6 +14,9 @@ namespace megatwin::scenarios {
 // the shipped files is a bug of ours and aborts.
 model::HardwareCatalogue load_hardware_catalogue();
 
+// The same, read once in the life of the program.
+const model::HardwareCatalogue& shipped_hardware();
+
 // Source id → what it is, for the ids in Gpu::sources and Node::sources.
 std::map<std::string, std::string> hardware_source_texts();
 

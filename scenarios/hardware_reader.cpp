@@ -47,14 +47,14 @@ void read_rates(MapReader& reader, model::GpuPeak& peak) {
 
 void read_architecture(MapReader& reader, model::Gpu& gpu) {
   using model::GpuArchitecture;
-  const auto architecture = reader.choice<GpuArchitecture>(
-      "architecture", {{"volta", GpuArchitecture::Volta},
-                       {"ampere", GpuArchitecture::Ampere},
-                       {"ada", GpuArchitecture::Ada},
-                       {"hopper", GpuArchitecture::Hopper},
-                       {"blackwell", GpuArchitecture::Blackwell},
-                       {"cdna3", GpuArchitecture::Cdna3},
-                       {"other", GpuArchitecture::Other}});
+  const auto architecture =
+      reader.choice<GpuArchitecture>("architecture", {{"volta", GpuArchitecture::Volta},
+                                                      {"ampere", GpuArchitecture::Ampere},
+                                                      {"ada", GpuArchitecture::Ada},
+                                                      {"hopper", GpuArchitecture::Hopper},
+                                                      {"blackwell", GpuArchitecture::Blackwell},
+                                                      {"cdna3", GpuArchitecture::Cdna3},
+                                                      {"other", GpuArchitecture::Other}});
   if (!architecture) return;
   gpu.architecture = *architecture;
   gpu.architecture_name = reader.find("architecture")->text;
@@ -93,11 +93,12 @@ model::Gpu read_gpu(MapReader& reader, const std::string& name,
   set(gpu.l2_cache, reader.read("l2_cache", parse_bytes));
   set_count(gpu.nvlink_generation, reader.integer("nvlink_generation", kSmallCount));
   set_count(gpu.nvlink_links, reader.integer("nvlink_links", kSmallCount));
-  set(gpu.nvlink_per_direction, reader.read("nvlink_per_direction", parse_bandwidth, Zero::Allowed));
+  set(gpu.nvlink_per_direction,
+      reader.read("nvlink_per_direction", parse_bandwidth, Zero::Allowed));
   set(gpu.pcie_per_direction, reader.read("pcie_per_direction", parse_bandwidth));
   set(gpu.power_max, reader.read("power", parse_power));
   set(gpu.note, reader.text("note"));
-  if (base == nullptr) {
+  if (!reader.has("like")) {
     reader.require("memory", "a size, such as 80 GB");
     reader.require("memory_bandwidth", "a rate, such as 3350 GB/s");
     reader.require("fp32", "a rate, such as 67 TFLOP/s");
@@ -144,7 +145,7 @@ model::Node read_node(MapReader& reader, const std::string& name,
   if (const auto gpu = resolve_gpu(reader, "gpu", catalogue)) node.gpu_name = *gpu;
   read_node_fields(reader, node);
   fit_nvlink_matrix(node, catalogue);
-  if (base == nullptr) {
+  if (!reader.has("like") && base == nullptr) {
     reader.require("gpu", "the name of a GPU");
     reader.require("gpus", "GPUs in one machine");
     reader.require("nics", "network adapters in one machine");

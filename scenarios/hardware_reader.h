@@ -30,7 +30,8 @@ model::Node read_node(MapReader& reader, const std::string& name,
 // Gives a hybrid cube mesh of up to eight GPUs the links of DGX-1V's, and every other machine none.
 void fit_nvlink_matrix(model::Node& node, const model::HardwareCatalogue& catalogue);
 
-// Adds `hardware: {gpus: {…}, nodes: {…}}` of a scenario to the catalogue; a known name is replaced.
+// Adds `hardware: {gpus: {…}, nodes: {…}}` of a scenario to the catalogue; a known name is
+// replaced.
 void add_user_hardware(MapReader& hardware, model::HardwareCatalogue& catalogue);
 
 // The catalogue's name of a GPU, aliases resolved. Reports an unknown one with the nearest.

@@ -1,9 +1,8 @@
 #include "scenarios/huggingface.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <optional>
+#include <sys/stat.h>
 #include <utility>
 
 #include "scenarios/huggingface_config.h"
@@ -15,8 +14,7 @@ namespace {
 using model::Transformer;
 
 model::Diagnostic not_a_config(const std::string& file, std::string what) {
-  return {.file = file,
-          .message = "is " + std::move(what) + ", not a Hugging Face config.json"};
+  return {.file = file, .message = "is " + std::move(what) + ", not a Hugging Face config.json"};
 }
 
 bool has_line_starting(std::string_view text, std::string_view start) {
@@ -58,13 +56,26 @@ std::optional<model::Diagnostic> recognise_other_json(const std::string& file,
   return std::nullopt;
 }
 
-// The map that describes the language model: the root, or text_config of a model that also sees.
-std::pair<const TreeNode*, std::string> language_part(const TreeNode& root) {
+// The map that describes the language model and its path.
+struct LanguagePart {
+  TreeNode node;
+  std::string path;
+};
+
+// The root, or text_config of a model that also sees. Such a model writes the tie for all parts at
+// the top.
+LanguagePart language_part(const TreeNode& root) {
   for (const char* key : {"text_config", "llm_config", "language_config"}) {
     const TreeNode* nested = root.find(key);
-    if (nested != nullptr && nested->kind == TreeKind::Map) return {nested, key};
+    if (nested == nullptr || nested->kind != TreeKind::Map) continue;
+    LanguagePart part{*nested, key};
+    for (const TreeEntry& entry : root.entries) {
+      const bool missing = entry.key == "tie_word_embeddings" || entry.key == "architectures";
+      if (missing && nested->find(entry.key) == nullptr) part.node.entries.push_back(entry);
+    }
+    return part;
   }
-  return {&root, ""};
+  return {root, ""};
 }
 
 const Family* find_family(const std::string& model_type, const std::string& architecture) {
@@ -95,10 +106,9 @@ void read_common_sizes(HuggingfaceConfig& config, Transformer& transformer) {
   transformer.vocab_size = config.needed_size({"vocab_size", "padded_vocab_size"});
   transformer.max_position_embeddings = config.size_or(
       {"max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_seq_len"}, 0);
-  transformer.dropout =
-      std::max({config.probability({"resid_pdrop", "hidden_dropout", "dropout"}),
-                config.probability({"attn_pdrop", "attention_dropout"}),
-                config.probability({"embd_pdrop", "embedding_dropout"})});
+  transformer.dropout = std::max({config.probability({"resid_pdrop", "hidden_dropout", "dropout"}),
+                                  config.probability({"attn_pdrop", "attention_dropout"}),
+                                  config.probability({"embd_pdrop", "embedding_dropout"})});
 }
 
 // What the family readers take for granted, checked once at the end.
@@ -126,6 +136,12 @@ void check_shape(HuggingfaceConfig& config, Transformer& transformer) {
   }
 }
 
+auto all_problems(const ReadContext& context, const std::string& file) {
+  model::Diagnostics diagnostics = context.diagnostics();
+  sort_by_place(diagnostics, file);
+  return model::fail(std::move(diagnostics));
+}
+
 std::string base_name(const std::string& path) {
   const std::size_t slash = path.find_last_of('/');
   const std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
@@ -141,17 +157,15 @@ model::Result<HuggingfaceModel> parse_huggingface_config(const std::string& file
   MEGATWIN_TRY(const Document document, parse_json(file, text));
   if (const auto other = recognise_other_json(file, document.root)) return model::fail(*other);
   ReadContext context(document.sources);
-  const auto [part, path] = language_part(document.root);
-  HuggingfaceConfig root(context, document.root, "");
-  HuggingfaceConfig config(context, *part, path);
+  const LanguagePart part = language_part(document.root);
+  HuggingfaceConfig config(context, part.node, part.path);
   const std::string model_type = config.word({"model_type"});
-  const std::string architecture =
-      first_architecture(part == &document.root ? config : root);
+  const std::string architecture = first_architecture(config);
   const Family* family = find_family(model_type, architecture);
   if (family == nullptr) {
     const TreeNode* place = config.node("model_type");
     config.map().unknown_word(
-        place != nullptr ? *place : TreeNode{.text = architecture, .position = part->position},
+        place != nullptr ? *place : TreeNode{.text = architecture, .position = part.node.position},
         "model_type", huggingface_families(), "architecture");
     return model::fail(context.diagnostics());
   }
@@ -160,15 +174,10 @@ model::Result<HuggingfaceModel> parse_huggingface_config(const std::string& file
   transformer.name = base_name(file);
   transformer.family = family->model_type;
   read_common_sizes(config, transformer);
-  if (context.has_error()) return model::fail(context.diagnostics());
+  if (context.has_error()) return all_problems(context, file);
   family->read(config, transformer);
-  // A model that also sees writes the tie for both parts at the top.
-  if (part != &document.root && root.map().has("tie_word_embeddings") &&
-      part->find("tie_word_embeddings") == nullptr) {
-    transformer.tied_embeddings = root.flag({"tie_word_embeddings"}, false);
-  }
   check_shape(config, transformer);
-  if (context.has_error()) return model::fail(context.diagnostics());
+  if (context.has_error()) return all_problems(context, file);
   result.warnings = context.diagnostics();
   result.ignored = config.map().leftover_keys();
   return result;

@@ -38,8 +38,8 @@ std::int64_t HuggingfaceConfig::size_or(Aliases aliases, std::int64_t fallback,
 std::int64_t HuggingfaceConfig::size_or_warn(Aliases aliases, std::int64_t fallback,
                                              std::string_view reason, IntegerRange range) {
   if (present(aliases).empty()) {
-    warn(*aliases.begin(), "is missing; " + std::to_string(fallback) + " is taken, " +
-                               std::string(reason));
+    warn(*aliases.begin(),
+         "is missing; " + std::to_string(fallback) + " is taken, " + std::string(reason));
     return fallback;
   }
   return size_or(aliases, fallback, range);
@@ -75,7 +75,9 @@ const TreeNode* HuggingfaceConfig::node(std::string_view key) {
 }
 
 void HuggingfaceConfig::warn(std::string_view key, std::string message) {
-  map_.context().warning({map_.node().position, map_.path_of(key), std::move(message), ""});
+  // What is missing stands on no line.
+  const Position file_only{.source = map_.node().position.source};
+  map_.context().warning({file_only, map_.path_of(key), std::move(message), ""});
 }
 
 }  // namespace megatwin::scenarios

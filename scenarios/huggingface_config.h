@@ -37,7 +37,6 @@ class HuggingfaceConfig {
   std::string word(Aliases aliases, std::string_view fallback = {});
   double probability(Aliases aliases);
   const TreeNode* node(std::string_view key);
-  // Marks keys as known to have no bearing on the shape.
   void warn(std::string_view key, std::string message);
 
   MapReader& map() { return map_; }

@@ -74,11 +74,11 @@ void key_value_heads(Config& config, Transformer& t, std::int64_t class_default 
   const Aliases aliases = {"num_key_value_heads", "num_kv_heads", "n_head_kv",
                            "multi_query_group_num"};
   const std::int64_t fallback = class_default > 0 ? class_default : t.num_attention_heads;
-  t.num_key_value_heads = config.size_or_warn(
-      aliases, fallback,
-      class_default > 0 ? "the default of this architecture"
-                        : "one for every query head (multi-head attention)",
-      kHeads);
+  t.num_key_value_heads =
+      config.size_or_warn(aliases, fallback,
+                          class_default > 0 ? "the default of this architecture"
+                                            : "one for every query head (multi-head attention)",
+                          kHeads);
 }
 
 void head_dim(Config& config, Transformer& t, std::int64_t class_default = 0) {
@@ -95,8 +95,9 @@ void window_from_layer_types(Config& config, Transformer& t, int period) {
   t.sliding_window_period = period;
   const TreeNode* types = config.node("layer_types");
   if (types == nullptr || types->items.empty() || t.sliding_window == 0) return;
-  const auto sliding = std::count_if(types->items.begin(), types->items.end(),
-                                     [](const TreeNode& n) { return n.text == "sliding_attention"; });
+  const auto sliding =
+      std::count_if(types->items.begin(), types->items.end(),
+                    [](const TreeNode& n) { return n.text == "sliding_attention"; });
   if (sliding == 0) {
     t.sliding_window = 0;
     return;
@@ -190,7 +191,8 @@ void qwen_experts(Config& config, Transformer& t) {
 void read_qwen2_moe(Config& config, Transformer& t) {
   read_qwen2(config, t);
   qwen_experts(config, t);
-  t.experts->shared_expert_ffn_size = config.needed_size({"shared_expert_intermediate_size"}, kOrNone);
+  t.experts->shared_expert_ffn_size =
+      config.needed_size({"shared_expert_intermediate_size"}, kOrNone);
   t.experts->shared_expert_gate = t.experts->shared_expert_ffn_size > 0;
 }
 
@@ -230,9 +232,9 @@ void read_gemma3(Config& config, Transformer& t) {
   t.sliding_window = config.size_or({"sliding_window"}, 4096, kOrNone);
   const std::int64_t pattern = config.size_or({"sliding_window_pattern"}, 6);
   if (config.node("layer_types") == nullptr && t.sliding_window > 0) {
-    config.warn("sliding_window_pattern",
-                std::to_string(pattern - 1) + " of " + std::to_string(pattern) +
-                    " layers use the window; priced as all of them");
+    config.warn("sliding_window_pattern", std::to_string(pattern - 1) + " of " +
+                                              std::to_string(pattern) +
+                                              " layers use the window; priced as all of them");
   }
   window_from_layer_types(config, t, 1);
 }
@@ -265,14 +267,14 @@ void read_falcon(Config& config, Transformer& t) {
   const bool new_architecture =
       config.flag({"new_decoder_architecture"}, config.node("n_head_kv") != nullptr);
   const bool multi_query = config.flag({"multi_query"}, true);
-  const std::int64_t heads =
-      config.size_or({"num_kv_heads", "n_head_kv", "num_key_value_heads"}, t.num_attention_heads, kHeads);
+  const std::int64_t heads = config.size_or({"num_kv_heads", "n_head_kv", "num_key_value_heads"},
+                                            t.num_attention_heads, kHeads);
   t.num_key_value_heads = new_architecture ? heads : multi_query ? 1 : t.num_attention_heads;
   t.parallel_block = new_architecture || config.flag({"parallel_attn"}, true);
   t.norms_per_layer = t.parallel_block && !new_architecture ? 1 : 2;
   if (new_architecture) {
-    t.norms_per_layer = static_cast<int>(
-        config.size_or({"num_ln_in_parallel_attn"}, 2, {.min = 1, .max = 2}));
+    t.norms_per_layer =
+        static_cast<int>(config.size_or({"num_ln_in_parallel_attn"}, 2, {.min = 1, .max = 2}));
   }
   t.position = config.flag({"alibi"}, false) ? PositionKind::Alibi : PositionKind::Rotary;
   layer_norm(t, true);
@@ -381,12 +383,11 @@ void read_deepseek(Config& config, Transformer& t) {
   feed_forward_size(config, t);
   key_value_heads(config, t);
   t.activation = gated_activation(config, "silu");
-  t.latent = model::LatentAttention{
-      .q_lora_rank = config.size_or({"q_lora_rank"}, 0),
-      .kv_lora_rank = config.needed_size({"kv_lora_rank"}),
-      .qk_nope_head_dim = config.needed_size({"qk_nope_head_dim"}),
-      .qk_rope_head_dim = config.needed_size({"qk_rope_head_dim"}),
-      .v_head_dim = config.needed_size({"v_head_dim"})};
+  t.latent = model::LatentAttention{.q_lora_rank = config.size_or({"q_lora_rank"}, 0),
+                                    .kv_lora_rank = config.needed_size({"kv_lora_rank"}),
+                                    .qk_nope_head_dim = config.needed_size({"qk_nope_head_dim"}),
+                                    .qk_rope_head_dim = config.needed_size({"qk_rope_head_dim"}),
+                                    .v_head_dim = config.needed_size({"v_head_dim"})};
   if (config.map().node().find("q_lora_rank") == nullptr) {
     config.warn("q_lora_rank", "is missing; queries are taken to be projected directly");
   }
@@ -464,7 +465,8 @@ void read_starcoder2(Config& config, Transformer& t) {
 }
 
 void read_mpt(Config& config, Transformer& t) {
-  t.ffn_hidden_size = config.size_or({"expansion_ratio"}, 4, {.min = 1, .max = 100}) * t.hidden_size;
+  t.ffn_hidden_size =
+      config.size_or({"expansion_ratio"}, 4, {.min = 1, .max = 100}) * t.hidden_size;
   t.num_key_value_heads = t.num_attention_heads;
   const bool bias = !config.flag({"no_bias"}, true);
   bool alibi = false;
@@ -491,11 +493,11 @@ void read_llama4(Config& config, Transformer& t) {
   t.qkv_bias = t.attention_output_bias = config.flag({"attention_bias"}, false);
   const std::int64_t expert = config.needed_size({"intermediate_size"});
   t.ffn_hidden_size = config.needed_size({"intermediate_size_mlp"});
-  t.experts = model::MixtureOfExperts{
-      .num_experts = config.needed_size({"num_local_experts"}),
-      .experts_per_token = config.size_or({"num_experts_per_tok"}, 1),
-      .expert_ffn_size = expert,
-      .shared_expert_ffn_size = expert};
+  t.experts =
+      model::MixtureOfExperts{.num_experts = config.needed_size({"num_local_experts"}),
+                              .experts_per_token = config.size_or({"num_experts_per_tok"}, 1),
+                              .expert_ffn_size = expert,
+                              .shared_expert_ffn_size = expert};
   const std::int64_t step =
       config.size_or({"interleave_moe_layer_step"}, 1, {.min = 1, .max = 10'000});
   if (step > 1) {

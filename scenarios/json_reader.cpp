@@ -7,13 +7,13 @@
 //   * by default numbers become doubles: kParseNumbersAsStringsFlag keeps them as written.
 #include "scenarios/json_reader.h"
 
-#include <rapidjson/error/en.h>
-#include <rapidjson/reader.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
 
 #include "scenarios/yaml_reader.h"
 
@@ -82,7 +82,8 @@ class TreeBuilder {
     return add({.kind = TreeKind::Scalar, .text = text, .position = here(text.size())});
   }
   bool RawNumber(const char* text, rapidjson::SizeType length, bool) {
-    return add({.kind = TreeKind::Scalar, .text = std::string(text, length), .position = here(length)});
+    return add(
+        {.kind = TreeKind::Scalar, .text = std::string(text, length), .position = here(length)});
   }
   bool String(const char* text, rapidjson::SizeType length, bool) {
     return add({.kind = TreeKind::Scalar,
@@ -96,8 +97,8 @@ class TreeBuilder {
     frame.key_position = here(length + 2);
     frame.drop = !frame.keys.insert(frame.key).second;
     if (frame.drop && diagnostics_.size() < 100) {
-      diagnostics_.push_back(
-          diagnostic_at(sources_, {frame.key_position, frame.key, "repeated key", "each key once"}));
+      diagnostics_.push_back(diagnostic_at(
+          sources_, {frame.key_position, frame.key, "repeated key", "each key once"}));
     }
     return true;
   }
@@ -190,8 +191,7 @@ model::Result<Document> parse_json(const std::string& file, std::string_view tex
   if (builder.diagnostics().empty() && result.IsError()) {
     const Position position = LineCounter(content).position(result.Offset(), 0);
     const std::string reason = rapidjson::GetParseError_En(result.Code());
-    return model::fail(
-        diagnostic_at(document.sources, {position, "", "not JSON: " + reason, ""}));
+    return model::fail(diagnostic_at(document.sources, {position, "", "not JSON: " + reason, ""}));
   }
   if (!builder.diagnostics().empty()) return model::fail(std::move(builder.diagnostics()));
   document.root = builder.take_root();

@@ -71,7 +71,10 @@ const TreeNode* MapReader::find(std::string_view key) {
   if (value == nullptr || value->kind != TreeKind::Null) return value;
   if (std::find(reported_empty_.begin(), reported_empty_.end(), key) == reported_empty_.end()) {
     reported_empty_.emplace_back(key);
-    error_at(*value, key, "has no value", "");
+    // A parser knows where the key stands, but can only guess where nothing stands.
+    const auto entry = std::find_if(node_.entries.begin(), node_.entries.end(),
+                                    [&](const TreeEntry& e) { return e.key == key; });
+    context_.error({entry->position, path_of(key), "has no value", ""});
   }
   return nullptr;
 }
@@ -122,8 +125,7 @@ std::optional<std::vector<std::int64_t>> MapReader::integers(std::string_view ke
   const TreeNode* node = find(key);
   if (node == nullptr) return std::nullopt;
   if (node->kind != TreeKind::Sequence) {
-    error_at(*node, key,
-             "holds " + std::string(kind_in_words(node->kind)) + "; a list is expected",
+    error_at(*node, key, "holds " + std::string(kind_in_words(node->kind)) + "; a list is expected",
              "whole numbers in brackets, such as [4, 4, 5]");
     return std::nullopt;
   }
@@ -160,6 +162,16 @@ void MapReader::finish() {
     context_.error({entry.position, path_of(shortened(entry.key)), "unknown key",
                     allowed_names(entry.key, asked_)});
   }
+}
+
+void sort_by_place(model::Diagnostics& diagnostics, const std::string& file) {
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [&](const model::Diagnostic& a, const model::Diagnostic& b) {
+                     const bool a_elsewhere = a.file != file;
+                     const bool b_elsewhere = b.file != file;
+                     if (a_elsewhere || b_elsewhere) return a_elsewhere < b_elsewhere;
+                     return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+                   });
 }
 
 std::string allowed_names(const std::string& word, const std::vector<std::string>& names) {

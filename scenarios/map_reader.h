@@ -119,6 +119,9 @@ class MapReader {
   std::vector<std::string> reported_empty_;
 };
 
+// In the order of `file`'s lines; what concerns other files comes after, in its own order.
+void sort_by_place(model::Diagnostics& diagnostics, const std::string& file);
+
 // "a, b, c; did you mean 'b'?", at most thirty names.
 std::string allowed_names(const std::string& word, const std::vector<std::string>& names);
 

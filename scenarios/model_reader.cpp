@@ -54,7 +54,8 @@ BaseModel from_zoo(MapReader& reader, const TreeNode& node) {
 }
 
 BaseModel from_fields(MapReader& reader, Remarks& remarks) {
-  const auto family = reader.choice<std::string_view>("family", {{"gpt", "gpt"}, {"llama", "llama"}});
+  const auto family =
+      reader.choice<std::string_view>("family", {{"gpt", "gpt"}, {"llama", "llama"}});
   if (!reader.has("family")) {
     remarks.assumptions.push_back(
         "The model's family was not given: llama is taken (RMSNorm, SwiGLU, rotary positions, no "
@@ -89,20 +90,19 @@ void complete_sequence(const BaseModel& base, Transformer& transformer, Remarks&
     const std::int64_t positions = transformer.max_position_embeddings;
     transformer.sequence_length =
         positions > 0 ? std::min(positions, kDefaultSequenceMax) : kDefaultSequenceMax;
-    remarks.assumptions.push_back("The sequence length was not given: " +
-                                  std::to_string(transformer.sequence_length) +
-                                  " tokens are taken.");
+    remarks.assumptions.push_back(
+        "The sequence length was not given: " + std::to_string(transformer.sequence_length) +
+        " tokens are taken.");
   }
   if (transformer.position != PositionKind::Learned) return;
-  if (base.positions_follow_sequence && base.transformer.max_position_embeddings ==
-                                            transformer.max_position_embeddings) {
+  if (base.positions_follow_sequence &&
+      base.transformer.max_position_embeddings == transformer.max_position_embeddings) {
     transformer.max_position_embeddings = transformer.sequence_length;
   }
   if (transformer.sequence_length > transformer.max_position_embeddings) {
-    remarks.assumptions.push_back(
-        "The sequence is longer than the table of learned positions (" +
-        std::to_string(transformer.max_position_embeddings) +
-        "): the table is taken to be as long as the sequence.");
+    remarks.assumptions.push_back("The sequence is longer than the table of learned positions (" +
+                                  std::to_string(transformer.max_position_embeddings) +
+                                  "): the table is taken to be as long as the sequence.");
     transformer.max_position_embeddings = transformer.sequence_length;
   }
 }

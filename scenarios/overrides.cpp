@@ -31,8 +31,7 @@ std::optional<std::vector<Step>> steps_of(std::string_view path) {
       const std::size_t end = path.find(']');
       if (steps.empty() || end == std::string_view::npos) return std::nullopt;
       Step step{.index = -1};
-      const auto [last, error] =
-          std::from_chars(path.data() + 1, path.data() + end, step.index);
+      const auto [last, error] = std::from_chars(path.data() + 1, path.data() + end, step.index);
       if (error != std::errc{} || last != path.data() + end || step.index < 0) return std::nullopt;
       steps.push_back(step);
       path.remove_prefix(end + 1);
@@ -124,7 +123,8 @@ model::Diagnostics apply_setting(Document& document, const std::string& option,
     }
     if (node->kind == TreeKind::Null) node->kind = TreeKind::Map;
     if (node->kind != TreeKind::Map) {
-      return {problem(option, walked, "is not a map, so that '" + step.key + "' cannot be set in it")};
+      return {
+          problem(option, walked, "is not a map, so that '" + step.key + "' cannot be set in it")};
     }
     walked += (walked.empty() ? "" : ".") + step.key;
     TreeNode* child = node->find(step.key);

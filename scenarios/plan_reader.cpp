@@ -62,9 +62,9 @@ void read_data(MapReader& reader, const model::Cluster& cluster, Plan& plan, Rem
   plan.data = gpus % replica == 0 ? static_cast<int>(gpus / replica) : 0;
   if (reader.has("data")) return;
   if (plan.data == 0) return;
-  remarks.assumptions.push_back("The data-parallel size was not given: " + std::to_string(gpus) +
-                                " GPUs / (tensor × pipeline × context) = " +
-                                std::to_string(plan.data) + ".");
+  remarks.assumptions.push_back(
+      "The data-parallel size was not given: " + std::to_string(gpus) +
+      " GPUs / (tensor × pipeline × context) = " + std::to_string(plan.data) + ".");
 }
 
 void read_batch(MapReader& reader, Plan& plan, Remarks& remarks) {
@@ -100,24 +100,23 @@ bool trains_in_fp16(Framework framework) {
 
 void read_precision(MapReader& reader, const PlanSurroundings& around, Plan& plan,
                     Remarks& remarks) {
-  const auto precision =
-      reader.choice<Precision>("precision", {{"fp32", Precision::Fp32},
-                                             {"fp16", Precision::Fp16},
-                                             {"bf16", Precision::Bf16},
-                                             {"bf16-pure", Precision::Bf16Pure},
-                                             {"amp-bf16", Precision::AmpBf16},
-                                             {"fp8", Precision::Fp8PerTensor},
-                                             {"fp8-block", Precision::Fp8Block},
-                                             {"mxfp8", Precision::Mxfp8},
-                                             {"nvfp4", Precision::Nvfp4}});
+  const auto precision = reader.choice<Precision>("precision", {{"fp32", Precision::Fp32},
+                                                                {"fp16", Precision::Fp16},
+                                                                {"bf16", Precision::Bf16},
+                                                                {"bf16-pure", Precision::Bf16Pure},
+                                                                {"amp-bf16", Precision::AmpBf16},
+                                                                {"fp8", Precision::Fp8PerTensor},
+                                                                {"fp8-block", Precision::Fp8Block},
+                                                                {"mxfp8", Precision::Mxfp8},
+                                                                {"nvfp4", Precision::Nvfp4}});
   if (precision) plan.precision = *precision;
   if (reader.has("precision")) return;
-  const bool gpu_has_bf16 = around.cluster.groups.empty() ||
-                            around.cluster.groups.front().gpu.peak.bf16.value > 0;
+  const bool gpu_has_bf16 =
+      around.cluster.groups.empty() || around.cluster.groups.front().gpu.peak.bf16.value > 0;
   plan.precision = trains_in_fp16(around.software.framework) || !gpu_has_bf16 ? Precision::Fp16
                                                                               : Precision::Bf16;
-  remarks.assumptions.push_back("The precision was not given: " +
-                                std::string(model::name_of(plan.precision)) + " is taken.");
+  remarks.assumptions.push_back(
+      "The precision was not given: " + std::string(model::name_of(plan.precision)) + " is taken.");
 }
 
 std::optional<RecomputeKind> recompute_kind(MapReader& reader, std::string_view key) {
@@ -134,9 +133,9 @@ void read_recompute(MapReader& reader, const model::SoftwareStack& software, Pla
     plan.recompute = software.full_recompute_default          ? RecomputeKind::Full
                      : software.framework == Framework::Fsdp2 ? RecomputeKind::PerOp
                                                               : RecomputeKind::None;
-    remarks.assumptions.push_back("Recomputation was not given: " +
-                                  std::string(name_of(plan.recompute)) +
-                                  " is taken, the default of " + software.name + ".");
+    remarks.assumptions.push_back(
+        "Recomputation was not given: " + std::string(name_of(plan.recompute)) +
+        " is taken, the default of " + software.name + ".");
   } else if (node->kind == TreeKind::Map) {
     MapReader nested(reader.context(), *node, reader.path_of("recompute"));
     nested.require("kind", "none, selective, full or per-op");
@@ -156,16 +155,16 @@ void read_sharding(MapReader& reader, const PlanSurroundings& around, Plan& plan
     plan.sequence_parallel = *given;
   } else if (plan.tensor > 1) {
     remarks.assumptions.push_back(std::string("Sequence parallelism was not given: ") +
-                                  (plan.sequence_parallel ? "on" : "off") +
-                                  ", the default of " + software.name + " with tensor parallelism.");
+                                  (plan.sequence_parallel ? "on" : "off") + ", the default of " +
+                                  software.name + " with tensor parallelism.");
   }
   plan.zero_stage = software.default_zero_stage;
   if (const auto given = reader.integer("zero", {.min = 0, .max = 3})) {
     plan.zero_stage = static_cast<int>(*given);
   } else {
-    remarks.assumptions.push_back("The ZeRO stage was not given: " +
-                                  std::to_string(plan.zero_stage) + ", the default of " +
-                                  software.name + ".");
+    remarks.assumptions.push_back(
+        "The ZeRO stage was not given: " + std::to_string(plan.zero_stage) + ", the default of " +
+        software.name + ".");
   }
 }
 
@@ -205,8 +204,7 @@ void read_experts(MapReader& reader, const model::SoftwareStack& software, Plan&
                          {"deep-ep", model::ExpertDispatcher::DeepEp}})) {
     plan.dispatcher = *dispatcher;
   }
-  if (const auto imbalance =
-          reader.number("expert_capacity_imbalance", {.min = 1, .max = 1000})) {
+  if (const auto imbalance = reader.number("expert_capacity_imbalance", {.min = 1, .max = 1000})) {
     plan.expert_capacity_imbalance = *imbalance;
   }
 }
@@ -218,19 +216,18 @@ std::string path_from(const TreeNode& node, const std::string& folder) {
 }
 
 void read_policy(MapReader& reader, const std::string& folder, Plan& plan, Remarks& remarks) {
-  const auto schedule = reader.choice<ScheduleKind>(
-      "schedule", {{"gpipe", ScheduleKind::GPipe},
-                   {"1f1b", ScheduleKind::OneForwardOneBackward},
-                   {"interleaved", ScheduleKind::Interleaved},
-                   {"zb-h1", ScheduleKind::ZeroBubbleH1},
-                   {"zb-v", ScheduleKind::ZeroBubbleV},
-                   {"order-file", ScheduleKind::OrderFile}});
+  const auto schedule =
+      reader.choice<ScheduleKind>("schedule", {{"gpipe", ScheduleKind::GPipe},
+                                               {"1f1b", ScheduleKind::OneForwardOneBackward},
+                                               {"interleaved", ScheduleKind::Interleaved},
+                                               {"zb-h1", ScheduleKind::ZeroBubbleH1},
+                                               {"zb-v", ScheduleKind::ZeroBubbleV},
+                                               {"order-file", ScheduleKind::OrderFile}});
   if (schedule) {
     plan.schedule = *schedule;
   } else if (!reader.has("schedule")) {
     const bool chunked = plan.model_chunks > 1;
-    plan.schedule =
-        chunked ? ScheduleKind::Interleaved : ScheduleKind::OneForwardOneBackward;
+    plan.schedule = chunked ? ScheduleKind::Interleaved : ScheduleKind::OneForwardOneBackward;
     if (plan.pipeline > 1) {
       remarks.assumptions.push_back(std::string("The schedule was not given: ") +
                                     (chunked ? "interleaved" : "1f1b") + " is taken.");
@@ -281,11 +278,26 @@ Plan read_plan(MapReader& scenario, const PlanSurroundings& around, const std::s
 }
 
 std::vector<std::string> plan_keys() {
-  return {"tensor",    "pipeline",          "model_chunks", "context",
-          "expert",    "expert_tensor",     "data",         "micro_batch",
-          "global_batch", "sequence_parallel", "zero",      "recompute",
-          "precision", "dispatcher",        "overlap_grad_reduce", "overlap_param_gather",
-          "overlap_tensor_parallel", "overlap_p2p", "schedule", "issue_depth"};
+  return {"tensor",
+          "pipeline",
+          "model_chunks",
+          "context",
+          "expert",
+          "expert_tensor",
+          "data",
+          "micro_batch",
+          "global_batch",
+          "sequence_parallel",
+          "zero",
+          "recompute",
+          "precision",
+          "dispatcher",
+          "overlap_grad_reduce",
+          "overlap_param_gather",
+          "overlap_tensor_parallel",
+          "overlap_p2p",
+          "schedule",
+          "issue_depth"};
 }
 
 }  // namespace megatwin::scenarios

@@ -19,13 +19,13 @@ struct Unit {
 constexpr double kKibi = 1024;
 
 constexpr Unit kByteUnits[] = {
-    {"B", 1},       {"kB", 1e3},           {"MB", 1e6},
-    {"GB", 1e9},    {"TB", 1e12},          {"KiB", kKibi},
-    {"MiB", 1 << 20}, {"GiB", 1 << 30},    {"TiB", 1024.0 * (1 << 30)},
+    {"B", 1},         {"kB", 1e3},      {"MB", 1e6},
+    {"GB", 1e9},      {"TB", 1e12},     {"KiB", kKibi},
+    {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1024.0 * (1 << 30)},
 };
 constexpr Unit kBandwidthUnits[] = {
-    {"B/s", 1},         {"kB/s", 1e3},          {"MB/s", 1e6},         {"GB/s", 1e9},
-    {"TB/s", 1e12},     {"bit/s", 1 / 8.0},     {"kbit/s", 1e3 / 8},   {"Mbit/s", 1e6 / 8},
+    {"B/s", 1},          {"kB/s", 1e3},        {"MB/s", 1e6},       {"GB/s", 1e9},
+    {"TB/s", 1e12},      {"bit/s", 1 / 8.0},   {"kbit/s", 1e3 / 8}, {"Mbit/s", 1e6 / 8},
     {"Gbit/s", 1e9 / 8}, {"Tbit/s", 1e12 / 8},
 };
 constexpr Unit kFlopRateUnits[] = {
@@ -88,8 +88,7 @@ model::Result<NumberAndRest> split_number(std::string_view text, const std::stri
     return model::fail(refusal(quoted(text) + " does not start with a decimal number", allowed));
   }
   NumberAndRest result;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), result.value);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), result.value);
   if (error != std::errc{}) {
     return model::fail(refusal(quoted(text) + " is out of range", allowed));
   }
@@ -97,7 +96,8 @@ model::Result<NumberAndRest> split_number(std::string_view text, const std::stri
   return result;
 }
 
-model::Result<double> parse_quantity(std::string_view text, std::span<const Unit> units, Zero zero) {
+model::Result<double> parse_quantity(std::string_view text, std::span<const Unit> units,
+                                     Zero zero) {
   text = trimmed(text);
   const std::string allowed = "a number with " + list_of(units) +
                               (zero == Zero::Allowed ? ", at least 0" : ", greater than 0");
@@ -164,9 +164,8 @@ model::Result<std::int64_t> parse_integer(std::string_view text, IntegerRange ra
     return model::fail(refusal(quoted(text) + " is not a whole number", allowed));
   }
   if (digits.size() > 1 && digits.front() == '0') {
-    return model::fail(
-        refusal(quoted(text) + " starts with a zero, which some YAML readers take for octal",
-                allowed));
+    return model::fail(refusal(
+        quoted(text) + " starts with a zero, which some YAML readers take for octal", allowed));
   }
   if (value < range.min || value > range.max) {
     return model::fail(refusal(quoted(text) + " is out of range", allowed));

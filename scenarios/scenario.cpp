@@ -21,7 +21,8 @@ constexpr std::size_t kSweepPointsMax = 10'000;
 
 std::string folder_of(const std::string& file) {
   const std::size_t slash = file.find_last_of('/');
-  return slash == std::string::npos ? std::string() : file.substr(0, std::max<std::size_t>(slash, 1));
+  return slash == std::string::npos ? std::string()
+                                    : file.substr(0, std::max<std::size_t>(slash, 1));
 }
 
 model::NetworkKind read_network(MapReader& scenario) {
@@ -64,17 +65,6 @@ std::optional<SearchRequest> read_search(MapReader& scenario) {
   return request;
 }
 
-// In the order of the scenario's lines; what concerns other files comes after.
-void sort_by_place(model::Diagnostics& diagnostics, const std::string& file) {
-  std::stable_sort(diagnostics.begin(), diagnostics.end(),
-                   [&](const model::Diagnostic& a, const model::Diagnostic& b) {
-                     const bool a_elsewhere = a.file != file;
-                     const bool b_elsewhere = b.file != file;
-                     if (a_elsewhere || b_elsewhere) return a_elsewhere < b_elsewhere;
-                     return std::pair(a.line, a.column) < std::pair(b.line, b.column);
-                   });
-}
-
 // One point of the sweep, from its own copy of the tree.
 struct Point {
   std::string name;
@@ -101,11 +91,12 @@ class ScenarioReader {
     model::Job job;
     Remarks remarks;
     job.name = reader.text("name").value_or(default_name);
-    model::HardwareCatalogue catalogue = catalogue_;
+    std::optional<model::HardwareCatalogue> extended;
     if (const TreeNode* hardware = reader.find("hardware")) {
       MapReader nested(reader.context(), *hardware, "hardware");
-      add_user_hardware(nested, catalogue);
+      add_user_hardware(nested, extended.emplace(shipped_hardware()));
     }
+    const model::HardwareCatalogue& catalogue = extended ? *extended : shipped_hardware();
     reader.require("model", "a map with name, hf, or the shape itself");
     if (const TreeNode* model = reader.find("model")) {
       MapReader nested(reader.context(), *model, "model");
@@ -143,7 +134,6 @@ class ScenarioReader {
   }
 
   std::string folder_;
-  model::HardwareCatalogue catalogue_ = load_hardware_catalogue();
   model::GpuProfile profile_;
 };
 

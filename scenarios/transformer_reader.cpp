@@ -45,10 +45,11 @@ void read_layer_style(MapReader& reader, Transformer& transformer) {
                                                    {"squared-relu", ActivationKind::SquaredRelu},
                                                    {"swiglu", ActivationKind::SwiGlu},
                                                    {"geglu", ActivationKind::GeGlu}}));
-  set(transformer.position, reader.choice<PositionKind>("position", {{"learned", PositionKind::Learned},
-                                                                     {"rotary", PositionKind::Rotary},
-                                                                     {"alibi", PositionKind::Alibi},
-                                                                     {"none", PositionKind::None}}));
+  set(transformer.position,
+      reader.choice<PositionKind>("position", {{"learned", PositionKind::Learned},
+                                               {"rotary", PositionKind::Rotary},
+                                               {"alibi", PositionKind::Alibi},
+                                               {"none", PositionKind::None}}));
   set(transformer.tied_embeddings, reader.boolean("tied_embeddings"));
   set(transformer.qkv_bias, reader.boolean("qkv_bias"));
   set(transformer.attention_output_bias, reader.boolean("attention_output_bias"));

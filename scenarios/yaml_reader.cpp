@@ -10,9 +10,6 @@
 //   * Columns count bytes, not characters.
 #include "scenarios/yaml_reader.h"
 
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <exception>
 #include <map>
@@ -21,11 +18,14 @@
 #include <utility>
 #include <vector>
 
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
 namespace megatwin::scenarios {
 namespace {
 
 // Bytes that one document may unfold to, all aliases replaced: a guard against "billion laughs".
-constexpr std::size_t kUnfoldedMax = 512U << 20U;
+constexpr std::size_t kUnfoldedMax = 128U << 20U;
 constexpr std::size_t kNodeWeight = 128;
 
 // Thrown out of yaml-cpp's parser by our own event handler, and caught in this file.
@@ -131,7 +131,7 @@ class TreeBuilder : public YAML::EventHandler {
   void grow(std::size_t weight, const Position& position) {
     unfolded_ += weight;
     if (unfolded_ > kUnfoldedMax) {
-      throw StopParsing{position, "the document unfolds to more than 512 MiB"};
+      throw StopParsing{position, "the document unfolds to more than 128 MiB"};
     }
   }
 
@@ -153,9 +153,10 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void close() {
+    const std::vector<TreeNode> merged = std::move(frames_.back().merged);
+    for (const TreeNode& source : merged) merge_into(frames_.back(), source);
     Frame frame = std::move(frames_.back());
     frames_.pop_back();
-    for (const TreeNode& source : frame.merged) merge_into(frame, source);
     add(std::move(frame.node), frame.anchor);
   }
 
@@ -223,8 +224,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (frame.merge) {
       frame.merged.push_back(std::move(node));
     } else {
-      frame.node.entries.push_back(
-          {std::move(frame.key), frame.key_position, std::move(node)});
+      frame.node.entries.push_back({std::move(frame.key), frame.key_position, std::move(node)});
     }
   }
 
@@ -245,8 +245,8 @@ class TreeBuilder : public YAML::EventHandler {
   void report(const Position& position, const std::string& key, std::string message,
               std::string allowed) {
     if (diagnostics_.size() >= kDiagnosticsMax) return;
-    diagnostics_.push_back(diagnostic_at(
-        sources_, {position, path_to(key), std::move(message), std::move(allowed)}));
+    diagnostics_.push_back(
+        diagnostic_at(sources_, {position, path_to(key), std::move(message), std::move(allowed)}));
   }
 
   static constexpr std::size_t kDiagnosticsMax = 100;

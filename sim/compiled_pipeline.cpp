@@ -4,19 +4,12 @@
 #include <utility>
 
 #include "model/assert.h"
-#include "model/program/program_builder.h"
 #include "policies/order_walk.h"
 
 namespace megatwin::sim {
 namespace {
 
 using model::PipelineShape;
-using model::Task;
-using model::TaskKind;
-
-SendKind send_kind(TaskKind kind) {
-  return kind == TaskKind::Forward ? SendKind::Activation : SendKind::Gradient;
-}
 
 class Compiler {
  public:
@@ -28,55 +21,38 @@ class Compiler {
         left_(static_cast<std::size_t>(shape_.virtual_stages()), shape_.micro_batches) {}
 
   void append(int stage, model::TaskId id) {
-    const Task task = shape_.task(id);
-    const auto chunk_index =
-        static_cast<std::size_t>(stage * shape_.model_chunks + task.chunk.value);
-    if (task.kind == TaskKind::Forward && !seen_[chunk_index]) {
+    const TaskRows::Place place = out_.rows.place(id);
+    const TaskRow& row = out_.rows.row(stage, place);
+    const auto chunk_index = static_cast<std::size_t>(stage * shape_.model_chunks + row.chunk);
+    if (row.is_forward && !seen_[chunk_index]) {
       seen_[chunk_index] = true;
-      append_gather_wait(stage, task.chunk);
+      append_gather_wait(stage, row.chunk);
     }
-    append_task(stage, id, task);
-    if (task.kind == shape_.last_kind() && --left_[chunk_index] == 0) {
-      out_.chunk_ends[static_cast<std::size_t>(stage)].push_back(
-          {task.chunk, slot(layout_.task(stage, id))});
+    const std::uint32_t slot = row.slot + place.micro_batch;
+    out_.steps.push_back({.slot = slot,
+                          .waits_for = row.producer_slot(place.micro_batch),
+                          .cost = row.cost,
+                          .send_lane = row.send_lane,
+                          .stage = static_cast<std::uint16_t>(stage),
+                          .send = row.send});
+    ++out_.num_tasks;
+    out_.num_events += row.send == SendKind::None ? 1 : 2;
+    if (row.is_last && --left_[chunk_index] == 0) {
+      out_.chunk_ends[static_cast<std::size_t>(stage)].push_back({{row.chunk}, slot});
     }
   }
 
  private:
-  static std::uint32_t slot(std::size_t value) { return static_cast<std::uint32_t>(value); }
-  std::uint32_t no_send_lane() const { return slot(2 * static_cast<std::size_t>(shape_.pipeline)); }
-
   // A task of no duration holds the lane until the parameters are there.
-  void append_gather_wait(int stage, model::ChunkId chunk) {
+  void append_gather_wait(int stage, int chunk) {
     out_.steps.push_back(
-        {.slot = slot(layout_.unread()),
-         .waits_for = slot(layout_.gather(stage, chunk.value)),
+        {.slot = static_cast<std::uint32_t>(layout_.unread()),
+         .waits_for = static_cast<std::uint32_t>(layout_.gather(stage, chunk)),
          .cost = static_cast<std::uint32_t>(shape_.pipeline * shape_.phases() *
                                             shape_.model_chunks),
-         .send_lane = no_send_lane(),
+         .send_lane = static_cast<std::uint32_t>(2 * shape_.pipeline),
          .stage = static_cast<std::uint16_t>(stage),
          .send = SendKind::None});
-  }
-
-  void append_task(int stage, model::TaskId id, const Task& task) {
-    const auto sent = model::sent_message(shape_, {stage}, task);
-    const auto awaited = model::awaited_message(shape_, {stage}, task);
-    const int cost = (stage * shape_.phases() + shape_.phase_of(task.kind)) * shape_.model_chunks +
-                     task.chunk.value;
-    const SendKind send = sent.exists() ? send_kind(task.kind) : SendKind::None;
-    const std::size_t lane = 2 * static_cast<std::size_t>(stage) +
-                             (send == SendKind::Gradient ? 1u : 0u);
-    out_.steps.push_back(
-        {.slot = slot(layout_.task(stage, id)),
-         .waits_for = awaited.exists()
-                          ? slot(layout_.task(awaited.stage.value, awaited.task))
-                          : 0u,
-         .cost = static_cast<std::uint32_t>(cost),
-         .send_lane = send == SendKind::None ? no_send_lane() : slot(lane),
-         .stage = static_cast<std::uint16_t>(stage),
-         .send = send});
-    ++out_.num_tasks;
-    out_.num_events += send == SendKind::None ? 1 : 2;
   }
 
   CompiledPipeline& out_;
@@ -90,6 +66,7 @@ class Compiler {
 
 CompiledPipeline compile_pipeline(const model::ProgramSpec& spec) {
   CompiledPipeline compiled{.shape = pipeline_shape(spec),
+                            .rows = TaskRows(pipeline_shape(spec)),
                             .orders = policies::schedule_orders(spec)};
   const PipelineShape& shape = compiled.shape;
   const SlotLayout layout{shape};

@@ -14,6 +14,7 @@
 #include "model/program/program_spec.h"
 #include "policies/schedule.h"
 #include "sim/step_times.h"
+#include "sim/task_rows.h"
 
 namespace megatwin::sim {
 
@@ -28,6 +29,7 @@ struct CompiledPipeline {
   };
 
   model::PipelineShape shape;
+  TaskRows rows;
   std::vector<policies::Order> orders;  // One a stage.
   std::vector<Step> steps;
   // Per stage, the chunks in the order in which their last backward runs, with its slot.

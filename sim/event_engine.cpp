@@ -39,8 +39,8 @@ class EventRunner {
                                std::to_string(setup_.costs.shape.num_tasks()) +
                                " tasks, then nothing it may run came any more");
     }
-    result.times = backend_.times();
-    result.executed = backend_.executed_orders();
+    result.times = std::move(backend_).take_times();
+    result.executed = std::move(backend_).take_executed_orders();
     result.logs = std::move(logs_);
     return result;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/nearest_plans.h"
+#include "model/program/memory_planner.h"
 #include "sim/simulate.h"
 
 namespace megatwin::sim {
@@ -33,53 +34,24 @@ Bytes workspace(const Job& job) {
              : model::operator""_MiB(64);
 }
 
-// Interim: live sum of activations in executed order.
-struct LivePeak {
+// Bytes live at the peak, by what they are.
+struct PeakParts {
   Bytes activations, transients;
   std::string largest_term;
 };
 
-LivePeak live_peak(const model::ProgramSpec& spec, const model::PipelineShape& shape, int stage,
-                   const policies::Order& order) {
-  Bytes live;
-  Bytes peak_total;
-  LivePeak best;
-  int in_flight = 0;
-  for (const model::TaskId id : order) {
-    const model::Task task = shape.task(id);
-    const model::ChunkCost& chunk = spec.stages[stage].chunks[task.chunk.value];
-    Bytes transient;
-    if (task.kind == model::TaskKind::Forward) {
-      live += chunk.activation;
-      ++in_flight;
-      transient = chunk.forward_transient;
-    } else {
-      transient = chunk.backward_transient;
-    }
-    if (live + transient > peak_total) {
-      peak_total = live + transient;
-      best.activations = live;
-      best.transients = transient;
-      best.largest_term = "activations of " + std::to_string(in_flight) + " chunks in flight";
-    }
-    switch (task.kind) {
-      case model::TaskKind::Backward:
-        live -= chunk.activation;
-        --in_flight;
-        break;
-      case model::TaskKind::BackwardInput:
-        live -= chunk.activation - chunk.weight_gradient_input;
-        break;
-      case model::TaskKind::BackwardWeight:
-        live -= chunk.weight_gradient_input;
-        --in_flight;
-        break;
-      case model::TaskKind::Forward:
-      case model::TaskKind::Recompute:
-        break;
-    }
+PeakParts parts_of(const model::MemoryPeak& peak) {
+  PeakParts parts;
+  int chunks = 0;
+  for (const model::LiveBuffers& live : peak.live) {
+    const bool transient = live.kind == model::BufferKind::ForwardTransient ||
+                           live.kind == model::BufferKind::BackwardTransient;
+    (transient ? parts.transients : parts.activations) += live.bytes;
+    if (!transient) chunks += live.count;
   }
-  return best;
+  parts.largest_term = "activations of " + std::to_string(chunks) +
+                       (chunks == 1 ? " chunk in flight" : " chunks in flight");
+  return parts;
 }
 
 }  // namespace
@@ -90,8 +62,7 @@ void fill_memory(const Job& job, const model::JobProgram& program, const Pipelin
   const Bytes overhead = process_overhead(job);
   for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
     const model::StageCost& cost = program.spec.stages[stage];
-    const LivePeak plan = live_peak(program.spec, result.shape, static_cast<int>(stage),
-                                    result.ranks[stage].order);
+    const PeakParts plan = parts_of(model::plan_memory({result.shape, cost, result.ranks[stage].order}));
     StageMemory memory{.stage = static_cast<int>(stage)};
     memory.parameters = cost.parameters;
     memory.gradients = cost.gradients;

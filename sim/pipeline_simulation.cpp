@@ -39,6 +39,7 @@ PipelineResult simulate_dataflow(const ProgramSpec& spec, const World& world,
     orders.push_back(&compiled->orders[unit % compiled->orders.size()]);
   }
   return analyse_step({.costs = world.costs,
+                       .rows = compiled->rows,
                        .times = evaluator.times(),
                        .orders = orders,
                        .multiplicities = world.multiplicities,
@@ -65,6 +66,7 @@ PipelineResult simulate_events(const ProgramSpec& spec, const World& world,
   std::vector<const policies::Order*> orders;
   for (const auto& order : run.executed) orders.push_back(&order);
   PipelineResult result = analyse_step({.costs = world.costs,
+                                        .rows = TaskRows(world.costs.shape),
                                         .times = run.times,
                                         .orders = orders,
                                         .multiplicities = world.multiplicities,

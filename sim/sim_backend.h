@@ -5,6 +5,7 @@
 #define MEGATWIN_SIM_SIM_BACKEND_H_
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "model/program/program.h"
@@ -14,6 +15,7 @@
 #include "sim/overlap_budget.h"
 #include "sim/pipeline_costs.h"
 #include "sim/step_times.h"
+#include "sim/task_rows.h"
 
 namespace megatwin::sim {
 
@@ -41,31 +43,39 @@ class SimBackend : public policies::Backend {
   bool has_event() const { return !queue_.empty(); }
   Arrival next_event();
 
-  const StepTimes& times() const { return times_; }
   const std::vector<policies::Order>& executed_orders() const { return executed_; }
+  // The results, once no event is left.
+  StepTimes take_times() && { return std::move(times_); }
+  std::vector<policies::Order> take_executed_orders() && { return std::move(executed_); }
 
  private:
   // A data-parallel reduction that waits for all classes of its stage.
   struct Rendezvous {
     int joined = 0;
-    Nanoseconds ready = 0;
   };
   struct UnitState {
+    // Where it is; fixed.
+    int stage = 0;
+    std::size_t class_unit = 0;                // Unit of stage 0 of its class.
+    std::size_t class_slot = 0;                // Slot 0 of its class.
+    const Nanoseconds* durations = nullptr;    // Of its class, by TaskRow::cost.
+    // What it does.
     Nanoseconds compute_free = 0;
     Nanoseconds send_free[2] = {0, 0};  // Activations, gradients.
     OverlapBudget budget;
   };
 
-  std::size_t stage_of(std::size_t unit) const {
-    return unit % static_cast<std::size_t>(costs_.shape.pipeline);
+  UnitState& unit(model::RankId rank) { return units_[static_cast<std::size_t>(rank.value)]; }
+  Nanoseconds charged(const UnitState& unit, model::TaskId task) const;
+  Nanoseconds charge(model::RankId rank, const TaskRow& row);
+  void push(Nanoseconds time, std::size_t receiver, model::ExecutorEventKind kind,
+            std::int32_t index) {
+    queue_.push(QueuedEvent::make(time, receiver, kind, index));
   }
-  std::size_t slot(std::size_t unit, model::TaskId task) const;
-  Nanoseconds duration_of(std::size_t unit, const model::Task& task);
-  void push(Nanoseconds time, std::size_t unit, model::ExecutorEventKind kind, std::int32_t index);
 
   const PipelineCosts& costs_;
   const std::vector<model::Program>& programs_;
-  SlotLayout layout_;
+  TaskRows rows_;
   EventQueue queue_;
   Nanoseconds now_ = 0;
   std::vector<UnitState> units_;
@@ -73,7 +83,9 @@ class SimBackend : public policies::Backend {
   std::vector<Nanoseconds> data_parallel_free_;         // One a stage: its classes move together.
   std::vector<Rendezvous> reduces_;                     // One a (stage, chunk).
   std::vector<std::int32_t> gradients_left_;            // One a (unit, chunk).
-  std::vector<Nanoseconds> charged_;                    // By SlotLayout.
+  // What each task was charged, by SlotLayout; only when traffic slows tasks down, since otherwise
+  // it is what its row costs.
+  std::vector<Nanoseconds> charged_;
   std::vector<policies::Order> executed_;
   StepTimes times_;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "model/assert.h"
-#include "model/program/program_builder.h"
 
 namespace megatwin::sim {
 namespace {
@@ -27,6 +26,8 @@ class UnitAnalysis {
         stage_(static_cast<int>(unit) % shape_.pipeline),
         replica_class_(static_cast<int>(unit) / shape_.pipeline),
         first_slot_(static_cast<std::size_t>(replica_class_) * layout_.size()),
+        class_durations_(input.costs.task.data() + static_cast<std::size_t>(replica_class_) *
+                                                       input.costs.class_stride()),
         gather_ends_(gather_ends(input.costs, stage_)),
         out_(out) {
     result_.rank = {static_cast<std::int32_t>(unit)};
@@ -46,68 +47,64 @@ class UnitAnalysis {
   }
 
  private:
-  Nanoseconds end_of(int stage, TaskId task) const {
-    return in_.times.end[first_slot_ + layout_.task(stage, task)];
-  }
-  Nanoseconds arrival_from(int stage, TaskId task) const {
-    return in_.times.arrival[first_slot_ + layout_.task(stage, task)];
-  }
-  Nanoseconds duration_of(TaskId id, const Task& task) const {
-    if (!slowed_.empty()) return slowed_[static_cast<std::size_t>(id.value)];
-    return in_.costs.task[in_.costs.task_index(replica_class_, stage_, shape_.phase_of(task.kind),
-                                               task.chunk.value)];
+  void walk(TaskId id) {
+    const TaskRows::Place place = in_.rows.place(id);
+    const TaskRow& row = in_.rows.row(stage_, place);
+    const std::size_t slot = first_slot_ + row.slot + place.micro_batch;
+    const Nanoseconds end = in_.times.end[slot];
+    const Nanoseconds start = end - duration_of(id, row);
+    MEGATWIN_ASSERT(start >= lane_free_, to_text(shape_.task(id)), " at ", start, " before ",
+                    lane_free_);
+    account_gap(row, place.micro_batch, start);
+    result_.compute += {end - start};
+    lane_free_ = end;
+    ++out_.events;
+    if (in_.timeline) {
+      const Task task = shape_.task(id);
+      record(Lane::Compute, model::event_kind(task.kind), task, start, end);
+    }
+    if (row.send != SendKind::None) walk_send(id, row, end, in_.times.arrival[slot]);
   }
 
-  void walk(TaskId id) {
-    const Task task = shape_.task(id);
-    const Nanoseconds end = end_of(stage_, id);
-    const Nanoseconds start = end - duration_of(id, task);
-    MEGATWIN_ASSERT(start >= lane_free_, to_text(task), " at ", start, " before ", lane_free_);
-    account_gap(task, start);
-    result_.compute += {end - start};
-    record(Lane::Compute, model::event_kind(task.kind), task, start, end);
-    lane_free_ = end;
-    if (model::sent_message(shape_, {stage_}, task).exists()) walk_send(id, task, end);
+  Nanoseconds duration_of(TaskId id, const TaskRow& row) const {
+    if (!slowed_.empty()) return slowed_[static_cast<std::size_t>(id.value)];
+    return class_durations_[row.cost];
   }
 
   // [lane free, producer done] is bubble, [producer done, message there] is transfer, from there to
   // the parameters is data-parallel. What is left until the start, a policy chose to wait.
-  void account_gap(const Task& task, Nanoseconds start) {
+  void account_gap(const TaskRow& row, std::uint32_t micro_batch, Nanoseconds start) {
     Nanoseconds produced = lane_free_;
     Nanoseconds arrived = lane_free_;
-    if (const auto message = model::awaited_message(shape_, {stage_}, task); message.exists()) {
-      produced = std::max(produced, end_of(message.stage.value, message.task));
-      arrived = std::max(arrived, arrival_from(message.stage.value, message.task));
+    if (row.waits_for != 0) {
+      const std::size_t producer = first_slot_ + row.waits_for + micro_batch;
+      produced = std::max(produced, in_.times.end[producer]);
+      arrived = std::max(arrived, in_.times.arrival[producer]);
     }
-    const Nanoseconds gathered = task.kind == TaskKind::Forward
-                                     ? gather_ends_[static_cast<std::size_t>(task.chunk.value)]
-                                     : 0;
+    const Nanoseconds gathered = row.is_forward ? gather_ends_[row.chunk] : 0;
     const Nanoseconds waited = std::max(arrived, gathered);
-    MEGATWIN_ASSERT(start >= waited, to_text(task), " at ", start, " before ", waited);
+    MEGATWIN_ASSERT(start >= waited, "start ", start, " before ", waited);
     result_.bubble += {produced - lane_free_ + start - waited};
     result_.exposed_p2p += {arrived - produced};
     result_.exposed_data_parallel += {waited - arrived};
   }
 
-  void walk_send(TaskId id, const Task& task, Nanoseconds end) {
-    const bool forward = task.kind == TaskKind::Forward;
-    const Nanoseconds duration =
-        in_.costs.send[static_cast<std::size_t>(forward ? SendKind::Activation
-                                                        : SendKind::Gradient)];
-    const Nanoseconds arrival = arrival_from(stage_, id);
-    Lane lane = forward ? Lane::SendForward : Lane::SendBackward;
+  void walk_send(TaskId id, const TaskRow& row, Nanoseconds end, Nanoseconds arrival) {
     if (!in_.costs.overlap_p2p) {
-      lane = Lane::Compute;
       result_.exposed_p2p += {arrival - end};
       lane_free_ = arrival;
     }
     ++out_.events;
-    record(lane, forward ? EventKind::SendActivation : EventKind::SendGradient, task,
-           arrival - duration, arrival, false);
+    if (!in_.timeline) return;
+    const Lane own_lane = row.is_forward ? Lane::SendForward : Lane::SendBackward;
+    record(in_.costs.overlap_p2p ? own_lane : Lane::Compute,
+           row.is_forward ? EventKind::SendActivation : EventKind::SendGradient, shape_.task(id),
+           arrival - in_.costs.send[static_cast<std::size_t>(row.send)], arrival);
   }
 
   void finish() {
     Nanoseconds reduced = lane_free_;
+    out_.events += 1 + std::ssize(in_.times.reduces[unit_]);
     for (const Transfer& reduce : in_.times.reduces[unit_]) {
       reduced = std::max(reduced, reduce.end);
       record(Lane::DataParallel, EventKind::GradientReduce, whole_chunk(reduce.chunk),
@@ -124,6 +121,7 @@ class UnitAnalysis {
   }
 
   void record_gathers() {
+    out_.events += shape_.model_chunks;
     Nanoseconds now = 0;
     for (int chunk = 0; chunk < shape_.model_chunks; ++chunk) {
       const Nanoseconds duration = in_.costs.gather[in_.costs.chunk_index(stage_, chunk)];
@@ -135,9 +133,7 @@ class UnitAnalysis {
 
   static Task whole_chunk(model::ChunkId chunk) { return {TaskKind::Forward, {-1}, chunk}; }
 
-  void record(Lane lane, EventKind kind, const Task& task, Nanoseconds start, Nanoseconds end,
-              bool count = true) {
-    if (count) ++out_.events;
+  void record(Lane lane, EventKind kind, const Task& task, Nanoseconds start, Nanoseconds end) {
     if (!in_.timeline || start == end) return;
     out_.timeline.push_back(
         {result_.rank, lane, kind, task.micro_batch, task.chunk, {start}, {end}});
@@ -150,6 +146,7 @@ class UnitAnalysis {
   int stage_;
   int replica_class_;
   std::size_t first_slot_;
+  const Nanoseconds* class_durations_;
   std::vector<Nanoseconds> gather_ends_;
   std::vector<Nanoseconds> slowed_;
   Nanoseconds lane_free_ = 0;

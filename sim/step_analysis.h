@@ -8,12 +8,14 @@
 #include "sim/pipeline_costs.h"
 #include "sim/pipeline_simulation.h"
 #include "sim/step_times.h"
+#include "sim/task_rows.h"
 
 namespace megatwin::sim {
 
 // `orders` holds the executed order of every unit; multiplicities one number a class.
 struct StepAnalysisInput {
   const PipelineCosts& costs;
+  const TaskRows& rows;
   const StepTimes& times;
   const std::vector<const policies::Order*>& orders;
   const std::vector<int>& multiplicities;

@@ -66,6 +66,56 @@ Message awaited_message(const PipelineShape& shape, StageId stage, const Task& t
   return {from->stage, shape.task_id(from->task), channel_of(shape, task)};
 }
 
+namespace {
+
+// The tasks of one (phase, chunk), by their micro-batch 0: what holds for it holds for all others
+// with their own numbers.
+struct Row {
+  Task first;
+  std::vector<std::int32_t> successor_rows;
+  int num_waits = 0;
+  Message send, receive;
+};
+
+std::vector<Row> make_rows(const PipelineShape& shape, StageId stage) {
+  std::vector<Row> rows(static_cast<std::size_t>(shape.phases() * shape.model_chunks));
+  for (std::int32_t index = 0; index < std::ssize(rows); ++index) {
+    Row& row = rows[static_cast<std::size_t>(index)];
+    row.first = shape.task({index * shape.micro_batches});
+    row.send = sent_message(shape, stage, row.first);
+    row.receive = awaited_message(shape, stage, row.first);
+    const std::vector<TaskId> before = local_predecessors(shape, stage, row.first);
+    for (const TaskId predecessor : before) {
+      const std::int32_t predecessor_row = predecessor.value / shape.micro_batches;
+      rows[static_cast<std::size_t>(predecessor_row)].successor_rows.push_back(index);
+    }
+    row.num_waits = static_cast<int>(before.size()) + (row.receive.exists() ? 1 : 0) +
+                    (is_forward(row.first.kind) ? 1 : 0);
+  }
+  return rows;
+}
+
+Message of_micro_batch(Message message, std::int32_t micro_batch) {
+  if (message.exists()) message.task.value += micro_batch;
+  return message;
+}
+
+void append_row(const Row& row, Program& program) {
+  const std::int32_t num_micro_batches = program.shape.micro_batches;
+  for (std::int32_t micro_batch = 0; micro_batch < num_micro_batches; ++micro_batch) {
+    program.tasks.push_back({row.first.kind, {micro_batch}, row.first.chunk});
+    program.num_waits.push_back(static_cast<std::uint8_t>(row.num_waits));
+    program.sends.push_back(of_micro_batch(row.send, micro_batch));
+    program.receives.push_back(of_micro_batch(row.receive, micro_batch));
+    for (const std::int32_t successor : row.successor_rows) {
+      program.successors.push_back({successor * num_micro_batches + micro_batch});
+    }
+    program.successor_begin.push_back(static_cast<std::uint32_t>(program.successors.size()));
+  }
+}
+
+}  // namespace
+
 Program build_program(const ProgramSpec& spec, StageId stage) {
   MEGATWIN_ASSERT(std::ssize(spec.stages) == spec.pipeline, spec.stages.size());
   const StageCost& cost = spec.stages[static_cast<std::size_t>(stage.value)];
@@ -76,34 +126,15 @@ Program build_program(const ProgramSpec& spec, StageId stage) {
                   .overlap_p2p = spec.overlap_p2p,
                   .overlap_grad_reduce = spec.overlap_grad_reduce,
                   .overlap_param_gather = spec.overlap_param_gather};
-  const PipelineShape& shape = program.shape;
-  const auto num_tasks = static_cast<std::size_t>(shape.num_tasks());
-  program.tasks.resize(num_tasks);
-  program.num_waits.resize(num_tasks);
-  program.sends.resize(num_tasks);
-  program.receives.resize(num_tasks);
-
-  std::vector<std::vector<TaskId>> successors(num_tasks);
-  for (std::size_t index = 0; index < num_tasks; ++index) {
-    const TaskId id{static_cast<std::int32_t>(index)};
-    const Task task = shape.task(id);
-    program.tasks[index] = task;
-    const std::vector<TaskId> before = local_predecessors(shape, stage, task);
-    for (const TaskId predecessor : before) {
-      successors[static_cast<std::size_t>(predecessor.value)].push_back(id);
-    }
-    program.sends[index] = sent_message(shape, stage, task);
-    program.receives[index] = awaited_message(shape, stage, task);
-    const std::size_t waits = before.size() + (program.receives[index].exists() ? 1u : 0u) +
-                              (is_forward(task.kind) ? 1u : 0u);
-    program.num_waits[index] = static_cast<std::uint8_t>(waits);
-  }
-
+  const auto num_tasks = static_cast<std::size_t>(program.shape.num_tasks());
+  program.tasks.reserve(num_tasks);
+  program.num_waits.reserve(num_tasks);
+  program.sends.reserve(num_tasks);
+  program.receives.reserve(num_tasks);
+  program.successors.reserve(2 * num_tasks);
+  program.successor_begin.reserve(num_tasks + 1);
   program.successor_begin.push_back(0);
-  for (const auto& row : successors) {
-    program.successors.insert(program.successors.end(), row.begin(), row.end());
-    program.successor_begin.push_back(static_cast<std::uint32_t>(program.successors.size()));
-  }
+  for (const Row& row : make_rows(program.shape, stage)) append_row(row, program);
 
   for (const ChunkCost& chunk : cost.chunks) {
     program.chunk_memory.push_back({chunk.activation, chunk.weight_gradient_input});

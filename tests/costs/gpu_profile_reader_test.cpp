@@ -3,21 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "model/compute_cost.h"
+#include "tests/costs/gpus.h"
 
 namespace megatwin::scenarios {
 namespace {
 
-model::Gpu h200() {
-  model::Gpu gpu;
-  gpu.name = "H200-SXM-141GB";
-  gpu.architecture = model::GpuArchitecture::Hopper;
-  gpu.num_sms = 132;
-  gpu.peak = {.fp32 = {67e12}, .tf32 = {494.5e12}, .fp16 = {989e12}, .bf16 = {989e12},
-              .fp8 = {1979e12}};
-  gpu.memory_bandwidth = {4.8e12};
-  gpu.power_max = {700};
-  return gpu;
-}
+using tests::h200;
 
 TEST(GpuProfileReader, EveryShippedProfileParsesAndIsComplete) {
   for (const std::string& name : shipped_profile_names()) {

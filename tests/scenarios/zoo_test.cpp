@@ -1,10 +1,10 @@
 #include "scenarios/zoo.h"
 
-#include <gtest/gtest.h>
-
 #include <charconv>
 #include <cmath>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "model/parameters.h"
 
@@ -16,8 +16,7 @@ double half_unit(const std::string& published) {
   const std::size_t exponent = published.find('e');
   if (exponent == std::string::npos) return 0;
   const std::size_t point = published.find('.');
-  const double digits =
-      point == std::string::npos ? 0 : static_cast<double>(exponent - point - 1);
+  const double digits = point == std::string::npos ? 0 : static_cast<double>(exponent - point - 1);
   return 0.5 * std::pow(10.0, 9 - digits);
 }
 

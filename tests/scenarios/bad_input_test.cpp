@@ -1,0 +1,101 @@
+// Every file of tests/scenarios/bad is refused with exactly the text beside it (x.yaml,
+// x.yaml.txt). MEGATWIN_UPDATE_GOLDENS=1 rewrites the texts; the commit that does so says why.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "scenarios/huggingface.h"
+#include "scenarios/scenario.h"
+
+namespace megatwin::scenarios {
+namespace {
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string refusal_of(const std::string& path) {
+  if (path.ends_with(".json")) {
+    const auto config = load_huggingface_config(path);
+    return config ? "accepted\n" : to_text(config.error());
+  }
+  const auto jobs = load_scenario(path);
+  return jobs ? "accepted\n" : to_text(jobs.error());
+}
+
+std::vector<std::string> bad_files() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/scenarios/bad")) {
+    const std::string path = entry.path().string();
+    if (!path.ends_with(".txt")) files.push_back(path);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST(BadInput, IsRefusedWithExactlyThisText) {
+  ASSERT_GE(bad_files().size(), 12U);
+  for (const std::string& path : bad_files()) {
+    const std::string refusal = refusal_of(path);
+    if (std::getenv("MEGATWIN_UPDATE_GOLDENS") != nullptr) {
+      std::ofstream(path + ".txt") << refusal;
+      continue;
+    }
+    EXPECT_EQ(refusal, text_of(path + ".txt")) << path;
+  }
+}
+
+TEST(BadInput, OptionsOfTheCommandLineAreCheckedLikeTheFile) {
+  const auto refusal = [](const ScenarioOptions& options) {
+    const auto jobs = load_scenario("scenarios/llama-3-8b-h200.yaml", options);
+    return jobs ? "accepted\n" : to_text(jobs.error());
+  };
+  EXPECT_EQ(refusal({.set = {"plan.micro_batch=-1", "network=etherent"}}),
+            "--set: error: plan.micro_batch: '-1' is out of range\n"
+            "  allowed: a whole number from 1 to 1000000000\n"
+            "--set: error: network: unknown value 'etherent'\n"
+            "  allowed: analytic, simgrid, maxmin\n"
+            "2 errors; nothing was run\n");
+  EXPECT_EQ(refusal({.set = {"plan.tensor"}}),
+            "--set: error: 'plan.tensor' sets nothing\n"
+            "  allowed: a key and its value, such as plan.tensor=4\n"
+            "1 error; nothing was run\n");
+  EXPECT_EQ(refusal({.set = {"cluster.nodes[7].count=2"}}),
+            "--set: error: cluster.nodes[7]: there is no such item\n"
+            "1 error; nothing was run\n");
+  EXPECT_EQ(refusal({.set = {"model.name.kind=2"}}),
+            "--set: error: model.name: is not a map, so that 'kind' cannot be set in it\n"
+            "1 error; nothing was run\n");
+  EXPECT_EQ(refusal({.set = {"plan..tensor=2"}}),
+            "--set: error: 'plan..tensor' is not the path of a key\n"
+            "  allowed: keys joined by dots, items of a list by number: cluster.nodes[1].count\n"
+            "1 error; nothing was run\n");
+  EXPECT_EQ(refusal({.sweep = {"plan.tensor=1,two"}}),
+            "--sweep: error: plan.tensor: 'two' is not a whole number\n"
+            "  allowed: a whole number from 1 to 1000000\n"
+            "1 error; nothing was run\n");
+}
+
+TEST(BadInput, FilesThatCannotBeReadSayWhy) {
+  const auto missing = load_scenario("no/such/job.yaml");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(to_text(missing.error()),
+            "no/such/job.yaml: error: cannot be opened: No such file or directory\n"
+            "1 error; nothing was run\n");
+  const auto folder = load_scenario("scenarios");
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(to_text(folder.error()),
+            "scenarios: error: is a directory, not a file\n"
+            "1 error; nothing was run\n");
+}
+
+}  // namespace
+}  // namespace megatwin::scenarios

@@ -1,0 +1,244 @@
+#include "scenarios/scenario.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "model/parameters.h"
+
+namespace megatwin::scenarios {
+namespace {
+
+constexpr const char* kMinimal = R"(
+model: {name: llama-3-8b}
+cluster: {nodes: [{type: dgx-h100, count: 2}]}
+plan: {tensor: 2, global_batch: 32}
+)";
+
+model::Job job_of(const std::string& text, const ScenarioOptions& options = {}) {
+  const model::Result<Scenario> scenario = parse_scenario("job.yaml", text, options);
+  EXPECT_TRUE(scenario) << to_text(scenario.error());
+  return scenario ? scenario->jobs.front() : model::Job{};
+}
+
+bool assumes(const model::Job& job, const std::string& sentence) {
+  return std::find(job.assumptions.begin(), job.assumptions.end(), sentence) !=
+         job.assumptions.end();
+}
+
+// 16 GPUs / (tensor 2 × pipeline 1 × context 1) = 8.
+TEST(Scenario, FillsInDefaultsAndSaysSo) {
+  const model::Job job = job_of(kMinimal);
+  EXPECT_EQ(job.name, "job.yaml");
+  EXPECT_EQ(job.software.framework, model::Framework::MegatronCore);
+  EXPECT_EQ(job.plan.data, 8);
+  EXPECT_EQ(job.plan.micro_batch, 1);
+  EXPECT_TRUE(job.plan.sequence_parallel);
+  EXPECT_EQ(job.plan.zero_stage, 1);
+  EXPECT_EQ(job.plan.recompute, model::RecomputeKind::None);
+  EXPECT_EQ(job.plan.precision, model::Precision::Bf16);
+  EXPECT_EQ(job.plan.schedule, model::ScheduleKind::OneForwardOneBackward);
+  EXPECT_EQ(job.transformer.sequence_length, 8192);
+  EXPECT_EQ(job.profile.gpu_name, "H100-SXM5-80GB");
+  for (const char* sentence :
+       {"The software was not given: megatron-core is taken.",
+        "The data-parallel size was not given: 16 GPUs / (tensor × pipeline × context) = 8.",
+        "The micro-batch size was not given: 1 is taken.",
+        "Sequence parallelism was not given: on, the default of megatron-core with tensor "
+        "parallelism.",
+        "The ZeRO stage was not given: 1, the default of megatron-core.",
+        "Recomputation was not given: none is taken, the default of megatron-core.",
+        "The precision was not given: bf16 is taken.",
+        "The fabric was not given: a rail-optimised fat tree without oversubscription is "
+        "taken."}) {
+    EXPECT_TRUE(assumes(job, sentence)) << sentence;
+  }
+}
+
+TEST(Scenario, InterleavesWhereARankHoldsSeveralChunks) {
+  const model::Job job = job_of(kMinimal, {.set = {"plan.pipeline=2", "plan.model_chunks=4"}});
+  EXPECT_EQ(job.plan.schedule, model::ScheduleKind::Interleaved);
+  EXPECT_EQ(job.plan.data, 4);
+  EXPECT_TRUE(assumes(job, "The schedule was not given: interleaved is taken."));
+}
+
+// 16 GPUs / 3 is no whole number: the plan's own check says so later.
+TEST(Scenario, LeavesAnImpossibleDataSizeToTheCheckOfThePlan) {
+  EXPECT_EQ(job_of(kMinimal, {.set = {"plan.tensor=3"}}).plan.data, 0);
+}
+
+TEST(Scenario, TakesTheDefaultsOfOlderSoftware) {
+  const model::Job job = job_of(kMinimal, {.set = {"software=megatron-2021"}});
+  EXPECT_EQ(job.plan.precision, model::Precision::Fp16);
+  EXPECT_EQ(job.plan.recompute, model::RecomputeKind::Full);
+  EXPECT_EQ(job.plan.zero_stage, 0);
+  EXPECT_FALSE(job.plan.sequence_parallel);
+  EXPECT_FALSE(job.plan.overlap_grad_reduce);
+}
+
+TEST(Scenario, SetsEverySwitchOfTheStackApart) {
+  const model::Job job = job_of(R"(
+model: {name: llama-3-8b}
+cluster: {nodes: [{type: dgx-h100}]}
+software:
+  {framework: megatron-core, attention: unfused, fusion: eager, dropout: true, fused_softmax: false,
+   fused_cross_entropy: false, distributed_optimizer: false, overlap_grad_reduce: false,
+   overlap_param_gather: false, overlap_tensor_parallel: false, overlap_tp_backward_wgrad: false,
+   overlap_p2p: false, scatter_gather_p2p: false, gradient_accumulation_fusion: false,
+   cuda_graphs: true, python_launch: false, default_zero_stage: 2,
+   default_sequence_parallel: false, full_recompute_default: true, allocator_slack: 7 %}
+plan: {tensor: 8, global_batch: 8, overlap_p2p: true}
+)");
+  EXPECT_EQ(job.software.attention, model::AttentionKernel::Unfused);
+  EXPECT_EQ(job.software.fusion, model::ElementwiseFusion::Eager);
+  EXPECT_TRUE(job.software.dropout);
+  EXPECT_TRUE(job.software.cuda_graphs);
+  EXPECT_FALSE(job.software.python_launch);
+  EXPECT_DOUBLE_EQ(job.software.allocator_slack, 0.07);
+  EXPECT_EQ(job.plan.zero_stage, 2);
+  EXPECT_EQ(job.plan.recompute, model::RecomputeKind::Full);
+  EXPECT_FALSE(job.plan.sequence_parallel);
+  EXPECT_FALSE(job.plan.overlap_grad_reduce);
+  EXPECT_TRUE(job.plan.overlap_p2p);
+}
+
+TEST(Scenario, ReadsEveryKeyOfAPlan) {
+  const model::Plan plan = job_of(R"(
+model: {name: mixtral-8x7b}
+cluster: {nodes: 16 of dgx-a100-80g}
+plan:
+  {tensor: 2, pipeline: 4, model_chunks: 2, context: 2, expert: 8, expert_tensor: 1, data: 8,
+   micro_batch: 2, global_batch: 64, sequence_parallel: false, zero: 3,
+   recompute: {kind: full, layers: 2}, precision: fp8-block, layers_per_stage: [4, 4, 4, 4, 4, 4, 4, 4],
+   embedding_as_layer: true, head_as_layer: true, overlap_grad_reduce: false,
+   overlap_param_gather: false, overlap_tensor_parallel: true, fp32_parameters: true,
+   rank_order: tp-cp-ep-pp-dp, dispatcher: deep-ep, expert_capacity_imbalance: 1.25}
+policy: {schedule: zb-v, issue_depth: 3}
+)")
+                               .plan;
+  EXPECT_EQ(plan.expert_tensor, 1);
+  EXPECT_EQ(plan.micro_batch, 2);
+  EXPECT_EQ(plan.recompute, model::RecomputeKind::Full);
+  EXPECT_EQ(plan.recompute_layers, 2);
+  EXPECT_EQ(plan.precision, model::Precision::Fp8Block);
+  EXPECT_EQ(plan.layers_per_virtual_stage, std::vector<int>(8, 4));
+  EXPECT_TRUE(plan.embedding_as_layer && plan.head_as_layer && plan.fp32_parameters);
+  EXPECT_TRUE(plan.overlap_tensor_parallel);
+  EXPECT_EQ(plan.rank_order, "tp-cp-ep-pp-dp");
+  EXPECT_EQ(plan.dispatcher, model::ExpertDispatcher::DeepEp);
+  EXPECT_EQ(plan.expert_capacity_imbalance, 1.25);
+  EXPECT_EQ(plan.schedule, model::ScheduleKind::ZeroBubbleV);
+  EXPECT_EQ(plan.issue_depth, 3);
+}
+
+TEST(Scenario, BuildsMachinesAroundAGpu) {
+  const model::Job job = job_of(R"(
+model: {name: gpt2}
+cluster: {nodes: 3, gpu: A100, gpus: 4, nics: 2, nic_bandwidth: 100 Gbit/s, price_per_hour: 9 USD/h,
+          fabric: {type: fat-tree, oversubscription: 2, switch_latency: 300 ns, sharp: true}}
+plan: {global_batch: 12}
+)");
+  ASSERT_EQ(job.cluster.groups.size(), 1U);
+  const model::NodeGroup& group = job.cluster.groups.front();
+  EXPECT_EQ(job.cluster.num_gpus(), 12);
+  EXPECT_EQ(group.gpu.name, "A100-SXM4-80GB");
+  EXPECT_EQ(group.node.num_nics, 2);
+  EXPECT_EQ(group.node.nic_per_direction.value, 12.5e9);
+  EXPECT_EQ(group.node.price_per_hour.value, 9);
+  EXPECT_EQ(job.cluster.fabric.kind, model::FabricKind::FatTree);
+  EXPECT_EQ(job.cluster.fabric.oversubscription, 2);
+  EXPECT_TRUE(job.cluster.fabric.sharp);
+  EXPECT_TRUE(assumes(job, "'A100' names more than one part: A100-SXM4-80GB is taken."));
+}
+
+TEST(Scenario, MixesMachinesAndAddsOnes) {
+  const model::Job job = job_of(R"(
+hardware:
+  gpus: {H20: {like: H100-SXM5-80GB, bf16: 148 TFLOP/s}}
+  nodes: {h20-box: {like: dgx-h100, gpu: H20}}
+model: {name: gpt2}
+cluster: {nodes: [{type: h20-box, count: 2}, {type: dgx-1v-32g}], fabric: {bandwidth: 10 GB/s}}
+plan: {global_batch: 24}
+network: maxmin
+)");
+  ASSERT_EQ(job.cluster.groups.size(), 2U);
+  EXPECT_EQ(job.cluster.groups[0].gpu.peak.bf16.value, 148e12);
+  EXPECT_EQ(job.cluster.groups[1].gpu.name, "V100-SXM2-32GB");
+  EXPECT_EQ(job.cluster.groups[1].node.nic_per_direction.value, 10e9);
+  EXPECT_EQ(job.network, model::NetworkKind::MaxMin);
+}
+
+TEST(Scenario, ReadsAModelFromItsFields) {
+  const model::Transformer t = job_of(R"(
+model: {family: gpt, num_layers: 24, hidden_size: 2048, num_attention_heads: 16, vocab_size: 50304,
+        sequence_length: 2048}
+cluster: {nodes: [{type: dgx-h100}]}
+plan: {global_batch: 8}
+)")
+                                   .transformer;
+  EXPECT_EQ(t.ffn_hidden_size, 8192);
+  EXPECT_EQ(t.head_dim, 128);
+  EXPECT_EQ(t.num_key_value_heads, 16);
+  EXPECT_EQ(t.max_position_embeddings, 2048);
+}
+
+// A proxy with fewer layers keeps everything else; longer sequences lengthen the learned table.
+TEST(Scenario, ReplacesFieldsOfANamedModel) {
+  const model::Job proxy = job_of(kMinimal, {.set = {"model.num_layers=2"}});
+  EXPECT_EQ(proxy.transformer.num_layers, 2);
+  EXPECT_EQ(proxy.transformer.num_key_value_heads, 8);
+  const model::Job mpt = job_of(kMinimal, {.set = {"model={name: mpt-7b, sequence_length: 8192}"}});
+  EXPECT_EQ(model::count_parameters(mpt.transformer).total / 1'000'000, 6684);
+}
+
+TEST(Scenario, SweepsMultiply) {
+  const auto scenario = parse_scenario(
+      "job.yaml", kMinimal,
+      {.set = {"model.sequence_length=4096"}, .sweep = {"plan.tensor=1,2", "plan.zero=1,3"}});
+  ASSERT_TRUE(scenario) << to_text(scenario.error());
+  ASSERT_EQ(scenario->jobs.size(), 4U);
+  EXPECT_EQ(scenario->jobs[1].name, "job.yaml plan.tensor=1 plan.zero=3");
+  EXPECT_EQ(scenario->jobs[2].plan.tensor, 2);
+  EXPECT_EQ(scenario->jobs[2].plan.data, 8);
+  EXPECT_EQ(scenario->jobs[3].transformer.sequence_length, 4096);
+}
+
+TEST(Scenario, SweepsOverListsAndMaps) {
+  const auto scenario =
+      parse_scenario("job.yaml", kMinimal,
+                     {.sweep = {"cluster.nodes=[{type: dgx-h100, count: 2}],[{type: dgx-2}]"}});
+  ASSERT_TRUE(scenario) << to_text(scenario.error());
+  ASSERT_EQ(scenario->jobs.size(), 2U);
+  EXPECT_EQ(scenario->jobs[1].cluster.groups[0].node.name, "dgx-2");
+}
+
+TEST(Scenario, KeepsTheSearch) {
+  const auto scenario = parse_scenario(
+      "job.yaml", std::string(kMinimal) + "search: {fix: [tensor], micro_batch: [1, 2, 4]}\n");
+  ASSERT_TRUE(scenario) << to_text(scenario.error());
+  ASSERT_TRUE(scenario->search);
+  EXPECT_EQ(scenario->search->fixed, std::vector<std::string>{"tensor"});
+  EXPECT_EQ(scenario->search->candidates.at("micro_batch"),
+            (std::vector<std::string>{"1", "2", "4"}));
+}
+
+TEST(Scenario, EveryShippedOneLoads) {
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator("scenarios")) {
+    const std::string path = file.path().string();
+    if (!path.ends_with(".yaml") || path == "scenarios/zoo.yaml") continue;
+    const model::Result<std::vector<model::Job>> jobs = load_scenario(path);
+    ASSERT_TRUE(jobs) << to_text(jobs.error());
+    const model::Job& job = jobs->front();
+    EXPECT_EQ(job.plan.gpus(), job.cluster.num_gpus()) << path;
+    EXPECT_EQ(job.plan.global_batch % (job.plan.micro_batch * job.plan.data), 0) << path;
+    EXPECT_TRUE(job.warnings.empty()) << path;
+    ++count;
+  }
+  EXPECT_GE(count, 5);
+}
+
+}  // namespace
+}  // namespace megatwin::scenarios
