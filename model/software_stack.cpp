@@ -45,7 +45,9 @@ SoftwareStack early_megatron(Framework framework) {
 
 SoftwareStack fully_sharded(Framework framework) {
   SoftwareStack stack;
-  stack.attention = AttentionKernel::FlashAttention2;
+  // llm-foundry's default was the Triton kernel; torchtitan calls torch's SDPA.
+  stack.attention = framework == Framework::Fsdp1 ? AttentionKernel::FlashTriton
+                                                  : AttentionKernel::FlashAttention2;
   stack.fusion = ElementwiseFusion::Eager;
   stack.fused_cross_entropy = false;
   stack.default_zero_stage = 3;

@@ -206,6 +206,10 @@ Fields bind(GpuProfile& profile) {
   set("memory.fused_share", Dimension::Number, profile.memory.fused_share);
   set("kernel_gap", Dimension::Seconds, profile.kernel_gap.value);
   set("host_launch", Dimension::Seconds, profile.host_launch.value);
+  set("gemm_in_step", Dimension::Number, profile.gemm_in_step);
+  set("attention_in_step", Dimension::Number, profile.attention_in_step);
+  set("adam_per_parameter", Dimension::Seconds, profile.adam_per_parameter.value);
+  set("accumulate_hidden_depth", Dimension::Number, profile.accumulate_hidden_depth);
   set("communication_sm_slowdown", Dimension::Number, profile.communication_sm_slowdown);
   set("nic_efficiency", Dimension::Number, profile.nic_efficiency);
   model::EagerFloor& eager = profile.eager;

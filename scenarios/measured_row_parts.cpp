@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "model/layer_split.h"
 #include "model/parameters.h"
 
 namespace megatwin::scenarios {
@@ -282,9 +283,17 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   const int slots = plan.pipeline * plan.model_chunks;
   if (plan.pipeline > 1 && job.transformer.num_layers % slots != 0) {
     plan.embedding_as_layer = plan.head_as_layer = true;
-    job.assumptions.push_back(std::to_string(job.transformer.num_layers) + " layers over " +
-                              std::to_string(slots) +
-                              " chunks: embedding and head placed as layers");
+    if (model::is_layer_split_legal(job.transformer, plan)) {
+      job.assumptions.push_back(std::to_string(job.transformer.num_layers) + " layers over " +
+                                std::to_string(slots) +
+                                " chunks: embedding and head placed as layers");
+    } else {
+      plan.embedding_as_layer = plan.head_as_layer = false;
+      plan.layers_per_virtual_stage = model::layers_of_virtual_stages(job.transformer, plan);
+      job.assumptions.push_back(std::to_string(job.transformer.num_layers) + " layers over " +
+                                std::to_string(slots) +
+                                " chunks: split as evenly as it goes, the larger parts in the middle");
+    }
   }
   if (job.transformer.experts) {
     // Grok's recipe shards experts by tensor too; the others keep experts whole.

@@ -149,25 +149,64 @@ void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk)
 }
 
 // ZeRO stage 3: every layer is gathered before its forward and before its backward pass, its
-// gradient scattered after, in each micro-batch; one layer is fetched ahead.
+// gradient scattered after, in each micro-batch; one layer is fetched ahead. Embedding, final norm
+// and head are a unit of their own: gathered once and kept, reduced when nothing is left to hide it.
 void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk& chunk) const {
-  ChunkContent one_layer;
+  ChunkContent one_layer, root;
   (content.moe_layers > 0 ? one_layer.moe_layers : one_layer.dense_layers) = 1;
-  const Seconds gather = gather_time(chunk_parameters(one_layer));
-  const Seconds reduce = reduce_time(chunk_parameters(one_layer));
+  root.embedding = content.embedding;
+  root.head = content.head;
+  const RankParameters layer = chunk_parameters(one_layer), rest = chunk_parameters(root);
+  const UnitTraffic unit = unit_traffic(layer), root_unit = unit_traffic(rest);
   const double layers = content.layers();
+  chunk.gather = layers * unit.gather + root_unit.gather;
+  chunk.reduce = layers * unit.reduce + root_unit.reduce;
+  if (job_.software.framework == Framework::DeepspeedZero3) {
+    // DeepSpeed of 2021 gathers parameter by parameter and waits for each.
+    chunk.sharded_forward = layers * unit.gather + root_unit.gather;
+    chunk.sharded_backward = layers * (unit.gather + unit.reduce) + root_unit.reduce;
+    return;
+  }
   const double slowdown = job_.profile.communication_sm_slowdown;
-  const Seconds forward = chunk.forward.duration / std::max(1.0, layers);
-  const Seconds backward = chunk.backward.duration / std::max(1.0, layers);
+  const double depth = std::max(1.0, layers);
   const auto stalled = [&](Seconds traffic, Seconds compute) {
     const Seconds hidden{std::min(traffic.value, compute.value)};
     return traffic - hidden + slowdown * hidden;
   };
-  chunk.sharded_forward = gather + (layers - 1) * stalled(gather, forward);
-  // With full recomputation the gathered layer serves the repeated forward and the backward pass.
-  chunk.sharded_backward = gather + reduce + (layers - 1) * stalled(gather + reduce, backward);
-  chunk.gather = layers * gather;
-  chunk.reduce = layers * reduce;
+  const Seconds forward = chunk.forward.duration / depth + unit.copy_in + unit.copy_out;
+  const Seconds backward = chunk.backward.duration / depth + 2 * (unit.copy_in + unit.copy_out);
+  chunk.sharded_forward = root_unit.gather + unit.gather +
+                          (layers - 1) * stalled(unit.gather, forward) +
+                          layers * (unit.copy_in + unit.copy_out);
+  chunk.sharded_backward = root_unit.reduce + unit.reduce + unit.gather +
+                           (layers - 1) * stalled(unit.gather + unit.reduce, backward) +
+                           2 * layers * (unit.copy_in + unit.copy_out);
+}
+
+// Gather and reduction of one unit of parameters, and the kernels that pack and unpack its buffers.
+DataParallelTraffic::UnitTraffic DataParallelTraffic::unit_traffic(
+    const RankParameters& parameters) const {
+  UnitTraffic traffic;
+  const double total = as_double(parameters.total());
+  if (job_.software.framework == Framework::DeepspeedZero3) {
+    // Eight tensors of a layer carry its weight; the small ones cost a latency each.
+    constexpr int kTensors = 12, kMatrices = 4;
+    RankParameters part = parameters;
+    part.dense /= kMatrices;
+    part.expert /= kMatrices;
+    const RankParameters vector{.dense = 4096};
+    traffic.gather = kMatrices * gather_time(part) + (kTensors - kMatrices) * gather_time(vector);
+    traffic.reduce = kMatrices * reduce_time(part) + (kTensors - kMatrices) * reduce_time(vector);
+    return traffic;
+  }
+  traffic.gather = gather_time(parameters);
+  traffic.reduce = reduce_time(parameters);
+  if (!effects_.memory_bound) return traffic;
+  const BytesPerSecond stream = job_.profile.memory.stream;
+  // Shards are cast and packed, gathered tensors copied out: read and written once each.
+  traffic.copy_out = Bytes{2 * parameter_bytes_ * total} / stream;
+  traffic.copy_in = Bytes{gradient_bytes_ * total / 2} / stream;
+  return traffic;
 }
 
 void DataParallelTraffic::price_optimizer(const LoweringInput& input, const TaskPricer& pricer,
@@ -183,6 +222,9 @@ void DataParallelTraffic::price_optimizer(const LoweringInput& input, const Task
       as_double(stage.parameters.expert) / (sharded ? expert_replicas : 1));
   stage.optimizer_ops = lower_optimizer(input, shard);
   for (const MicroOp& op : stage.optimizer_ops) stage.optimizer += op.count * pricer.time_of(op);
+  if (effects_.memory_bound) {
+    stage.optimizer += as_double(shard.owned) * job_.profile.adam_per_parameter;
+  }
 }
 
 void DataParallelTraffic::fill_memory(const RankParameters& parameters,

@@ -26,6 +26,11 @@ class DataParallelTraffic {
                    StageCost& cost) const;
 
  private:
+  struct UnitTraffic {
+    Seconds gather, reduce;      // On the links.
+    Seconds copy_in, copy_out;   // Kernels that pack and unpack the buffers.
+  };
+  UnitTraffic unit_traffic(const RankParameters& parameters) const;
   RankParameters chunk_parameters(const ChunkContent& content) const;
   Seconds gather_time(const RankParameters& parameters) const;
   Seconds reduce_time(const RankParameters& parameters) const;

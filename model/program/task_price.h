@@ -55,6 +55,7 @@ class TaskPricer {
 
  private:
   Seconds collective(const MicroOp& op) const;
+  Seconds accumulation(const GemmShape& shape) const;
 
   const Job& job_;
   PricedEffects effects_;
