@@ -8,6 +8,7 @@
 
 #include "cli/doctor.h"
 #include "cli/files.h"
+#include "cli/import.h"
 #include "cli/simulate.h"
 #include "cli/validate.h"
 #include "model/diagnostic.h"
@@ -29,10 +30,20 @@ constexpr const char* kSimulateExamples =
     "\nExamples:\n"
     "  megatwin simulate job.yaml --explain\n"
     "  megatwin simulate a.yaml b.yaml                          side by side\n"
-    "  megatwin simulate job.yaml --sweep cluster.nodes.0.count=8,16,32,64   scaling curve\n"
+    "  megatwin simulate job.yaml --sweep 'cluster.nodes[0].count=8,16,32'   scaling curve\n"
     "  megatwin simulate job.yaml --html out/job.html --trace out/job.trace.json\n";
 
 using Action = std::function<int()>;
+
+// `as_json` must live as long as the command.
+void add_diagnostics(CLI::App& command, bool& as_json) {
+  command
+      .add_option_function<std::string>(
+          "--diagnostics", [&as_json](const std::string& format) { as_json = format == "json"; },
+          "text or json: how faults of the input are told")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("FORMAT");
+}
 
 // Registers options that fill a SimulateArguments which the action owns.
 Action add_simulate(CLI::App& app, const World& world, Console& console) {
@@ -62,15 +73,9 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
   command->add_option("--engine", arguments->engine, "auto, dataflow or events")
       ->check(CLI::IsMember({"auto", "dataflow", "events"}))
       ->type_name("ENGINE");
-  auto format = std::make_shared<std::string>("text");
-  command->add_option("--diagnostics", *format, "text or json: how faults of the input are told")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("FORMAT");
+  add_diagnostics(*command, arguments->json_diagnostics);
   command->footer(kSimulateExamples);
-  return [arguments, format, &world, &console] {
-    arguments->json_diagnostics = *format == "json";
-    return simulate_command(*arguments, world, console);
-  };
+  return [arguments, &world, &console] { return simulate_command(*arguments, world, console); };
 }
 
 Action add_validate(CLI::App& app, Console& console) {
@@ -92,7 +97,18 @@ Action add_validate(CLI::App& app, Console& console) {
       ->type_name("EFFECT");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_flag("--all", arguments->all, "List every row, not only the worst ten");
+  add_diagnostics(*command, arguments->json_diagnostics);
   return [arguments, &console] { return validate_command(*arguments, console); };
+}
+
+Action add_import(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand(
+      "import", "Say what a description of somebody else holds (Hugging Face config.json)");
+  auto arguments = std::make_shared<ImportArguments>();
+  command->add_option("file", arguments->words, "FILE, or its kind (hf) and FILE")->required();
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  add_diagnostics(*command, arguments->json_diagnostics);
+  return [arguments, &console] { return import_command(*arguments, console); };
 }
 
 Action add_doctor(CLI::App& app, Console& console) {
@@ -163,6 +179,7 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
   const std::vector<std::pair<const char*, Action>> actions = {
       {"simulate", add_simulate(app, world, console)},
       {"validate", add_validate(app, console)},
+      {"import", add_import(app, console)},
       {"doctor", add_doctor(app, console)}};
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back.

@@ -33,22 +33,21 @@ constexpr Tool kTools[] = {
 struct Header {
   const char* name;
   const char* path;
-  const char* macro;  // Empty: the file alone is the proof.
   const char* gives;
   const char* package;
 };
 
 constexpr Header kHeaders[] = {
-    {"CLI11", "CLI/Version.hpp", "CLI11_VERSION", "the command line", "libcli11-dev"},
-    {"fmt", "fmt/core.h", "FMT_VERSION", "text output", "libfmt-dev"},
-    {"tl::expected", "tl/expected.hpp", "", "errors as values", "libexpected-dev"},
-    {"yaml-cpp", "yaml-cpp/yaml.h", "", "scenario files", "libyaml-cpp-dev"},
-    {"pugixml", "pugixml.hpp", "PUGIXML_VERSION", "XML importers", "libpugixml-dev"},
-    {"RapidJSON", "rapidjson/rapidjson.h", "", "JSON output", "rapidjson-dev"},
-    {"Boost.Graph", "boost/graph/adjacency_list.hpp", "", "topologies and oracles",
+    {"CLI11", "CLI/Version.hpp", "the command line", "libcli11-dev"},
+    {"fmt", "fmt/core.h", "text output", "libfmt-dev"},
+    {"tl::expected", "tl/expected.hpp", "errors as values", "libexpected-dev"},
+    {"yaml-cpp", "yaml-cpp/yaml.h", "scenario files", "libyaml-cpp-dev"},
+    {"pugixml", "pugixml.hpp", "XML importers", "libpugixml-dev"},
+    {"RapidJSON", "rapidjson/rapidjson.h", "JSON output", "rapidjson-dev"},
+    {"Boost.Graph", "boost/graph/adjacency_list.hpp", "topologies and oracles",
      "libboost-graph-dev"},
-    {"GoogleTest", "gtest/gtest.h", "", "the tests", "libgtest-dev"},
-    {"Google Benchmark", "benchmark/benchmark.h", "", "the benchmarks", "libbenchmark-dev"},
+    {"GoogleTest", "gtest/gtest.h", "the tests", "libgtest-dev"},
+    {"Google Benchmark", "benchmark/benchmark.h", "the benchmarks", "libbenchmark-dev"},
 };
 
 std::string apt(const std::string& package) { return "apt-get install " + package; }
@@ -73,9 +72,7 @@ Finding examine(const Header& header) {
   finding.found = any_exists(places);
   if (!finding.found) return finding;
   const std::string query = fmt::format("-W -f='${{Version}}' {}", header.package);
-  if (header.macro[0] != '\0') {
-    finding.version = macro_in_header(places, header.macro).value_or("");
-  } else if (const auto version = first_line_of("dpkg-query", query)) {
+  if (const auto version = first_line_of("dpkg-query", query)) {
     finding.version = version_in(*version);
   }
   return finding;

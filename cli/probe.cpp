@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <dlfcn.h>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <system_error>
 
@@ -76,18 +75,6 @@ std::string version_in(const std::string& text) {
     i = end;
   }
   return text;
-}
-
-std::optional<std::string> macro_in_header(const std::vector<std::string>& headers,
-                                           const std::string& macro) {
-  for (const std::string& header : headers) {
-    std::ifstream file(header);
-    const std::string start = "#define " + macro + " ";
-    for (std::string line; std::getline(file, line);) {
-      if (line.rfind(start, 0) == 0) return line.substr(start.size());
-    }
-  }
-  return std::nullopt;
 }
 
 bool any_exists(const std::vector<std::string>& paths) {

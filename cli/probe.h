@@ -17,10 +17,6 @@ std::optional<std::string> first_line_of(const std::string& program, const std::
 // The first piece of `text` that reads as a version ("12.2.0"), or `text` itself.
 std::string version_in(const std::string& text);
 
-// Value of a macro such as FMT_VERSION in the first of `headers` that exists.
-std::optional<std::string> macro_in_header(const std::vector<std::string>& headers,
-                                           const std::string& macro);
-
 bool any_exists(const std::vector<std::string>& paths);
 
 struct CudaDevices {

@@ -1,5 +1,7 @@
 #include "cli/report/breakdown.h"
 
+#include <utility>
+
 namespace megatwin::cli {
 
 std::vector<BreakdownPart> all_parts(const sim::StepBreakdown& breakdown) {
@@ -20,6 +22,14 @@ std::vector<BreakdownPart> nonzero_parts(const sim::StepBreakdown& breakdown) {
     if (part.time.value != 0) parts.push_back(std::move(part));
   }
   return parts;
+}
+
+std::vector<sim::ComputeShare> nonzero_shares(const sim::SimulationReport& report) {
+  std::vector<sim::ComputeShare> shares;
+  for (const sim::ComputeShare& share : report.compute_shares) {
+    if (share.time.value != 0) shares.push_back(share);
+  }
+  return shares;
 }
 
 std::vector<MemoryPart> memory_parts(const sim::StageMemory& stage) {

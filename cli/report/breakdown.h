@@ -22,6 +22,9 @@ std::vector<BreakdownPart> all_parts(const sim::StepBreakdown& breakdown);
 // Those with time.
 std::vector<BreakdownPart> nonzero_parts(const sim::StepBreakdown& breakdown);
 
+// Kinds of kernels with time.
+std::vector<sim::ComputeShare> nonzero_shares(const sim::SimulationReport& report);
+
 // What a stage holds, largest block first in time of allocation: parameters … overhead.
 struct MemoryPart {
   std::string key;

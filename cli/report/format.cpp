@@ -122,6 +122,7 @@ std::string format_usd(model::Usd price) {
 std::string format_percent(double fraction) { return fmt::format("{:.1f} %", fraction * 100); }
 
 std::string format_percent_change(double fraction) {
+  if (std::abs(fraction) < 0.0005) return "0.0 %";
   return fmt::format("{:+.1f} %", fraction * 100);
 }
 

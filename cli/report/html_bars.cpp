@@ -107,11 +107,12 @@ std::string breakdown_chart(const sim::SimulationReport& report) {
     html += value_row("c-" + part.key, part.name, part.time, report);
   }
   html += value_row("none", "step", report.step_time, report) + "</tbody></table>";
-  if (report.compute_shares.empty()) return html + "</div>";
+  const std::vector<sim::ComputeShare> shares = nonzero_shares(report);
+  if (shares.empty()) return html + "</div>";
   std::vector<Slice> slices;
   std::string rows;
-  for (std::size_t i = 0; i < report.compute_shares.size(); ++i) {
-    const sim::ComputeShare& share = report.compute_shares[i];
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const sim::ComputeShare& share = shares[i];
     const std::string css_class = fmt::format("s-{}", i % 6);
     slices.push_back({css_class, fmt::format("{}: {}", share.name, format_time(share.time)),
                       model::ratio(share.time / report.breakdown.compute)});

@@ -47,7 +47,7 @@ std::string tiles(const sim::SimulationReport& report) {
   html += tile("Step time", format_time(report.step_time),
                fmt::format("between {} and {}", format_time(report.step_time_low),
                            format_time(report.step_time_high)));
-  html += tile("Throughput", format_tokens_per_second(report.tokens_per_s),
+  html += tile("Throughput", format_short(report.tokens_per_s) + " tokens/s",
                format_tokens_per_second(report.tokens_per_s_per_gpu) + " per GPU");
   html += tile("MFU", format_percent(report.mfu),
                fmt::format("{} per GPU; {}", format_flop_rate(report.model_flops_per_gpu),

@@ -44,7 +44,7 @@ std::string headline(const sim::SimulationReport& report, const TerminalStyle& s
       {"MFU", format_percent(report.mfu),
        fmt::format("{} per GPU; FLOP counted as {}", format_flop_rate(report.model_flops_per_gpu),
                    report.flop_convention)});
-  if (report.hfu != report.mfu) {
+  if (report.hfu > report.mfu) {
     rows.push_back({"HFU", format_percent(report.hfu), "with the recomputed FLOP"});
   }
   const std::string verdict = report.fits ? "fits" : alarm("does not fit", style);
@@ -73,7 +73,7 @@ std::string breakdown_text(const sim::SimulationReport& report, const TerminalSt
   for (const BreakdownPart& part : nonzero_parts(report.breakdown)) {
     add(part.name, part.time, true);
     if (part.key != "compute") continue;
-    for (const sim::ComputeShare& share : report.compute_shares) {
+    for (const sim::ComputeShare& share : nonzero_shares(report)) {
       add("  " + share.name, share.time, false);
     }
   }

@@ -43,6 +43,7 @@ TEST(Format, MoneyEnergyAndShares) {
   EXPECT_EQ(format_percent(0.4312), "43.1 %");
   EXPECT_EQ(format_percent_change(-0.05), "-5.0 %");
   EXPECT_EQ(format_percent_change(0.1), "+10.0 %");
+  EXPECT_EQ(format_percent_change(-0.0004), "0.0 %");
 }
 
 TEST(Format, CountsHaveSeparators) {
