@@ -49,6 +49,8 @@ class HostBackend : public policies::Backend {
   // Runs the next thing in the compute lane and gives the event in which it ended; nothing when
   // the lane is empty or must wait.
   std::optional<model::ExecutorEvent> run_next();
+  // Messages that were made and wait for a receive slot.
+  bool has_unsent() const { return !outbox_.empty(); }
   // What the lane is at, for messages.
   const std::string& activity() const { return activity_; }
 

@@ -162,7 +162,8 @@ class HostRank {
     executor_ = &executor;
     backend_.start_step(step_);
     executor.on_event({});
-    while (!executor.finished()) {
+    // A gradient may still wait for a receive slot when the optimizer is done.
+    while (!executor.finished() || backend_.has_unsent()) {
       consume_events();
       if (const auto event = backend_.run_next()) {
         executor.on_event(*event);

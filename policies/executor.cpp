@@ -54,8 +54,9 @@ Executor::Executor(const ExecutorSetup& setup)
   if (options_.receive_slots > 0) {
     held_.resize(words_for(num_tasks));
   }
-  if (source_ == OrderSource::Announced) {
-    announced_.reserve(static_cast<std::size_t>(num_tasks));
+  if (source_ == OrderSource::Announced ||
+      (source_ == OrderSource::Policy && options_.receive_slots > 0)) {
+    sequence_.reserve(static_cast<std::size_t>(num_tasks));
   }
   if (source_ != OrderSource::Policy) {
     return;
@@ -73,7 +74,7 @@ Executor::Executor(const ExecutorSetup& setup)
 
 std::size_t Executor::state_bytes() const {
   const auto bytes = [](const auto& vector) { return vector.capacity() * sizeof(vector[0]); };
-  return sizeof(*this) + bytes(waits_) + bytes(ready_) + bytes(held_) + bytes(announced_) +
+  return sizeof(*this) + bytes(waits_) + bytes(ready_) + bytes(held_) + bytes(sequence_) +
          bytes(chunks_) + bytes(averages_) + bytes(average_codes_);
 }
 
@@ -98,7 +99,7 @@ bool Executor::accepts(const ExecutorEvent& event) const {
     case ExecutorEventKind::CreditReturned:
       return event.id >= 0 && event.id < model::kNumChannels && options_.receive_slots > 0;
     case ExecutorEventKind::OrderAnnounced:
-      return is_task && source_ == OrderSource::Announced && announced_.size() < waits_.size();
+      return is_task && source_ == OrderSource::Announced && sequence_.size() < waits_.size();
   }
   return false;
 }
@@ -140,7 +141,7 @@ void Executor::on_event(const ExecutorEvent& event) {
       on_credit(event.id);
       break;
     case ExecutorEventKind::OrderAnnounced:
-      announced_.push_back({event.id});
+      sequence_.push_back({event.id});
       break;
   }
   advance();
@@ -183,19 +184,29 @@ void Executor::on_chunk_done(ChunkId chunk) {
   }
 }
 
+// The members of a tensor-parallel group issue alike, so they must send alike: what was held goes
+// in the order of issue. Otherwise one member's slot could fill with a message that the leader
+// needs later than the one it keeps out.
 void Executor::on_credit(std::int32_t channel) {
   ++free_slots_[channel];
-  for (std::size_t word = 0; word < held_.size(); ++word) {
-    for (std::uint64_t bits = held_[word]; bits != 0; bits &= bits - 1) {
-      const TaskId task{static_cast<std::int32_t>(64 * word) + std::countr_zero(bits)};
-      if (program_->sends[static_cast<std::size_t>(task.value)].channel != channel) {
-        continue;
-      }
-      held_[word] &= ~(bits & (~bits + 1));
-      issue_send(task);
-      return;
-    }
+  if (std::all_of(held_.begin(), held_.end(), [](std::uint64_t word) { return word == 0; })) {
+    return;
   }
+  for (const TaskId task : issued()) {
+    const auto index = static_cast<std::size_t>(task.value);
+    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+    if ((held_[index / 64] & bit) == 0 || program_->sends[index].channel != channel) {
+      continue;
+    }
+    held_[index / 64] &= ~bit;
+    issue_send(task);
+    return;
+  }
+}
+
+std::span<const TaskId> Executor::issued() const {
+  return source_ == OrderSource::List ? order_.first(position_)
+                                      : std::span<const TaskId>(sequence_);
 }
 
 void Executor::satisfy(TaskId task) {
@@ -248,7 +259,7 @@ void Executor::advance() {
       walk_list(order_);
       return;
     case OrderSource::Announced:
-      walk_list(announced_);
+      walk_list(sequence_);
       return;
     case OrderSource::Policy:
       while (in_flight_ < options_.issue_depth && ask_policy()) {
@@ -328,6 +339,9 @@ void Executor::issue(TaskId id) {
   waits(id) = kIssued;
   if (source_ == OrderSource::Policy) {
     set_ready(id, false);
+    if (options_.receive_slots > 0) {
+      sequence_.push_back(id);
+    }
   }
   ++in_flight_;
   if (task.kind == TaskKind::Forward) {

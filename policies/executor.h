@@ -92,6 +92,7 @@ class Executor {
   void on_task_done(const model::ExecutorEvent& event);
   void on_chunk_done(model::ChunkId chunk);
   void on_credit(std::int32_t channel);
+  std::span<const model::TaskId> issued() const;
   void satisfy(model::TaskId task);
   void release_memory(const model::Task& task);
   void update_average(const model::Task& task, model::QuantisedDuration duration);
@@ -133,7 +134,8 @@ class Executor {
   std::vector<std::uint8_t> waits_;   // Still to come, or kIssued, or kDone.
   std::vector<std::uint64_t> ready_;  // A bit a task; only when a policy decides.
   std::vector<std::uint64_t> held_;   // Tasks whose send waits for a slot; only with a limit.
-  std::vector<model::TaskId> announced_;
+  // What the leader announced; of a policy with a limit of slots what it picked.
+  std::vector<model::TaskId> sequence_;
   std::vector<ChunkState> chunks_;
   std::vector<MovingAverage> averages_;
   std::vector<model::QuantisedDuration> average_codes_;

@@ -156,6 +156,23 @@ TEST(Executor, HoldsASendUntilASlotIsFree) {
   EXPECT_EQ(rig.on(ExecutorEventKind::TaskDone, "B0.0"), "credit(B0.0)");
 }
 
+// Held sends go in the order of issue, whatever their numbers: a random test of the host world
+// found two members of a group that filled their only slots with different messages and waited for
+// ever.
+TEST(Executor, HeldSendsGoInTheOrderOfIssue) {
+  model::ProgramSpec spec =
+      tests::uniform_spec({ScheduleKind::OneForwardOneBackward, 2, 1, 3, 1, 1, 1});
+  spec.overlap_p2p = true;
+  Rig rig(spec, 0, OrderSource::Announced, {.issue_depth = 3, .receive_slots = 1});
+  rig.on(ExecutorEventKind::StepStarted);
+  rig.on(ExecutorEventKind::GatherDone, 0);
+  EXPECT_EQ(rig.on(ExecutorEventKind::OrderAnnounced, "F2.0"), "F2.0 send(F2.0)");
+  EXPECT_EQ(rig.on(ExecutorEventKind::OrderAnnounced, "F1.0"), "F1.0");
+  EXPECT_EQ(rig.on(ExecutorEventKind::OrderAnnounced, "F0.0"), "F0.0");
+  EXPECT_EQ(rig.on(ExecutorEventKind::CreditReturned, 0), "send(F1.0)");
+  EXPECT_EQ(rig.on(ExecutorEventKind::CreditReturned, 0), "send(F0.0)");
+}
+
 // The leader asks its policy and announces; the follower issues the same in the same order, each
 // when it can.
 TEST(Executor, AFollowerDoesWhatItsLeaderAnnounces) {

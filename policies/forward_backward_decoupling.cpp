@@ -1,0 +1,30 @@
+#include "policies/forward_backward_decoupling.h"
+
+#include <algorithm>
+
+#include "model/assert.h"
+
+namespace megatwin::policies {
+
+model::Instant decoupled_step_time(const DecoupledPipeline& pipeline) {
+  MEGATWIN_ASSERT(pipeline.stages >= 1 && pipeline.micro_batches >= 1, pipeline.stages, " stages, ",
+                  pipeline.micro_batches, " micro-batches");
+  const bool again = pipeline.feed == DecoupledFeed::StageInput;
+  const std::int64_t forward_side = pipeline.forward_side.ns;
+  const std::int64_t work = pipeline.backward.ns + (again ? pipeline.forward.ns : 0);
+  const std::int64_t arrival = (pipeline.stages - (again ? 1 : 0)) * forward_side;
+  // A lone stage that runs its forward again reads the tokens itself and waits for nobody.
+  const bool waits = !again || pipeline.stages > 1;
+  const std::int64_t period = waits ? std::max(forward_side, work) : work;
+  return {arrival + (pipeline.micro_batches - 1) * period + work +
+          (pipeline.stages - 1) * pipeline.backward.ns};
+}
+
+model::Instant coupled_step_time(const CoupledPipelines& pipelines) {
+  MEGATWIN_ASSERT(pipelines.stages >= 1 && pipelines.micro_batches >= 1, pipelines.stages,
+                  " stages, ", pipelines.micro_batches, " micro-batches");
+  const std::int64_t half = (pipelines.micro_batches + 1) / 2;
+  return {(half + pipelines.stages - 1) * (pipelines.forward.ns + pipelines.backward.ns)};
+}
+
+}  // namespace megatwin::policies

@@ -1,0 +1,74 @@
+// A rank that fails ends the run for all, with rank, step and task named.
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include "tests/exec/tiny_jobs.h"
+#include "tests/policies/greedy_policy.h"
+
+namespace megatwin::exec {
+namespace {
+
+// Eight ranks: two replicas of a pipeline of two with tensor-parallel pairs.
+model::Plan eight_ranks() {
+  model::Plan plan;
+  plan.tensor = plan.pipeline = plan.data = 2;
+  return plan;
+}
+
+bool is_second_step_of_rank_5(const TaskMoment& moment) {
+  return moment.rank.value == 5 && moment.step == 1 && to_text(moment.task) == "B1.0";
+}
+
+TEST(Fault, OfARankThatThrows) {
+  tests::TinyJob tiny(tests::tiny_llama(), eight_ranks());
+  tiny.job.hooks.before_task = [](const TaskMoment& moment) {
+    if (is_second_step_of_rank_5(moment)) {
+      throw std::runtime_error("the disk is full");
+    }
+  };
+  const HostResult result = run_host(tiny.job);
+  ASSERT_TRUE(result.fault.has_value());
+  EXPECT_EQ(to_text(*result.fault), "rank 5, step 1, B1.0: the disk is full");
+  EXPECT_EQ(result.losses.size(), 1u);
+}
+
+TEST(Fault, OfARankThatSendsNoNumber) {
+  tests::TinyJob tiny(tests::tiny_llama(), eight_ranks());
+  tiny.job.hooks.after_task = [](const TaskMoment& moment, std::span<float> message) {
+    if (is_second_step_of_rank_5(moment) && !message.empty()) {
+      message[3] = std::numeric_limits<float>::quiet_NaN();
+    }
+  };
+  const HostResult result = run_host(tiny.job);
+  ASSERT_TRUE(result.fault.has_value());
+  EXPECT_EQ(to_text(*result.fault), "rank 5, step 1, B1.0: the output is not finite");
+}
+
+TEST(Fault, OfRanksThatWaitForNothing) {
+  tests::TinyJob tiny(tests::tiny_llama(), eight_ranks());
+  tiny.job.watchdog = std::chrono::milliseconds(100);
+  tiny.job.policy = [](const model::Program&, model::RankId) {
+    return std::make_unique<tests::IdlePolicy>();
+  };
+  const HostResult result = run_host(tiny.job);
+  ASSERT_TRUE(result.fault.has_value());
+  EXPECT_EQ(result.fault->what, "no rank got anything done for 100 ms");
+}
+
+TEST(Fault, PlansThatCannotRunAreRefusedInWords) {
+  model::Plan plan = eight_ranks();
+  plan.tensor = 3;
+  plan.zero_stage = 3;
+  const tests::TinyJob tiny(tests::tiny_llama(), plan);
+  const auto problems = host_job_problems(tiny.job);
+  ASSERT_EQ(problems.size(), 4u);
+  EXPECT_EQ(problems[0], "the host world shards the optimizer only: ZeRO stage 0 or 1, not 3");
+  EXPECT_EQ(problems[1], "tensor-parallel size 3 does not divide the attention heads 4");
+}
+
+}  // namespace
+}  // namespace megatwin::exec
