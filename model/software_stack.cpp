@@ -55,6 +55,7 @@ SoftwareStack fully_sharded(Framework framework) {
   stack.gradient_accumulation_fusion = false;
   stack.default_sequence_parallel = framework == Framework::Fsdp2;
   stack.lazy_gradients = framework == Framework::Fsdp2;
+  stack.keeps_pipeline_outputs = framework == Framework::Fsdp2;
   // torchtitan reports reserved memory: blocks of many sizes leave gaps.
   stack.allocator_slack = framework == Framework::Fsdp2 ? 0.12 : 0.03;
   return stack;

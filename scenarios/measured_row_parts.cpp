@@ -242,6 +242,11 @@ void fill_software(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   if (*framework == Framework::PytorchCompile && (overlap == "fsdp" || overlap == "tp")) {
     job.software.fused_cross_entropy = false;
   }
+  // torchtitan compiles the loss as well since 2025.
+  if (*framework == Framework::Fsdp2 && contains(row.text("source_url_or_repo_path"), "2025") &&
+      contains(overlap, "compile")) {
+    job.software.fused_cross_entropy = true;
+  }
   // Megatron-Core hides expert traffic behind another micro-batch from the 26.06 container on,
   // in its Blackwell recipes.
   const bool blackwell = contains(row.text("gpu"), "B200") || contains(row.text("gpu"), "B300");

@@ -175,6 +175,12 @@ void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk
     chunk.sharded_backward = layers * (gathers * unit.gather + unit.reduce) + root_unit.reduce;
     return;
   }
+  if (job_.plan.pipeline > 1) {
+    // Gathered once a step and reduced once: like replicas whose parameters are fetched first.
+    chunk.gather_exposed = chunk.gather;
+    chunk.reduce_exposed = chunk.reduce;
+    return;
+  }
   const double slowdown = job_.profile.communication_sm_slowdown;
   const double depth = std::max(1.0, layers);
   const auto stalled = [&](Seconds traffic, Seconds compute) {
@@ -259,7 +265,8 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   if (last && job_.software.keeps_pipeline_outputs && plan.pipeline > 1) {
     const double tokens = as_double(plan.micro_batch * job_.transformer.sequence_length);
     cost.buffers += Bytes{as_double(plan.num_micro_batches()) * tokens *
-                          as_double(job_.transformer.vocab_size) * 2};
+                          as_double(job_.transformer.vocab_size) * 2 /
+                          (job_.software.shards_head ? plan.tensor : 1) / plan.context};
   }
   if (plan.zero_stage >= 3) {
     // Two layers gathered at a time, and one full gradient before it is scattered.
@@ -272,6 +279,9 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
       root += as_double(chunk_parameters({.embedding = content.embedding, .head = content.head}).dense);
     }
     cost.buffers += Bytes{layer * (2 * parameter_bytes_ + gradient_bytes_) + root * parameter_bytes_};
+    // Under a pipeline the gathered parameters and whole gradients stay until the last micro-batch,
+    // or every micro-batch would gather and scatter again.
+    if (plan.pipeline > 1) cost.buffers += Bytes{(dense + expert) * (parameter_bytes_ + gradient_bytes_)};
   }
 }
 

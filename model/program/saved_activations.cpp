@@ -149,7 +149,11 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
                                                           input.transformer.experts.has_value());
   if (content.embedding && input.software.dropout) chunk += as_double(sizes.tokens_sp * sizes.hidden);
   SavedActivations result;
-  double transient_forward = 4 * x, transient_backward = recomputed_layer + 6 * x;
+  // Whole gathered inputs and unreduced outputs beside the shards, under sequence parallelism.
+  const double whole = sizes.element * as_double(sizes.tokens * sizes.hidden);
+  const double gathered = sizes.sequence_parallel ? 3 * whole : 0;
+  double transient_forward = 4 * x + gathered;
+  double transient_backward = recomputed_layer + 6 * x + gathered;
   if (content.head) {
     const int passes = 1 + content.mtp_layers;
     chunk += passes * (2 * x);  // Input of the final norm and of the logits product.
