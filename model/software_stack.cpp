@@ -54,7 +54,9 @@ SoftwareStack fully_sharded(Framework framework) {
   stack.overlap_tp_backward_wgrad = false;
   stack.gradient_accumulation_fusion = false;
   stack.default_sequence_parallel = framework == Framework::Fsdp2;
-  stack.allocator_slack = 0.03;
+  stack.lazy_gradients = framework == Framework::Fsdp2;
+  // torchtitan reports reserved memory: blocks of many sizes leave gaps.
+  stack.allocator_slack = framework == Framework::Fsdp2 ? 0.12 : 0.03;
   return stack;
 }
 
@@ -125,6 +127,10 @@ SoftwareStack software_stack(Framework framework) {
       stack.default_zero_stage = 0;
       stack.gradient_accumulation_fusion = false;
       stack.overlap_param_gather = false;
+      stack.shards_head = false;
+      stack.lazy_gradients = true;
+      stack.keeps_pipeline_outputs = true;
+      stack.default_sequence_parallel = false;
       break;
   }
   stack.framework = framework;

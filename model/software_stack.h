@@ -51,6 +51,9 @@ struct SoftwareStack {
   bool dropout = false;       // The recipes of the time train with dropout.
   bool fused_softmax = true;  // scale + mask + softmax in one kernel (unfused attention only).
   bool fused_cross_entropy = true;
+  bool shards_head = true;              // The tensor group cuts embedding and head as well.
+  bool lazy_gradients = false;          // Gradients exist from backward to the optimizer only.
+  bool keeps_pipeline_outputs = false;  // The last stage keeps every micro-batch's logits.
   bool distributed_optimizer = true;  // Default ZeRO stage 1.
   bool overlap_grad_reduce = true;    // Data-parallel gradient reduction behind the backward.
   bool overlap_param_gather = true;

@@ -238,6 +238,10 @@ void fill_software(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   }
   job.software = model::software_stack(*framework);
   const std::string overlap = lower(row.text("overlap")), notes = lower(row.text("notes"));
+  // torch_train.py compiles blocks only, not the loss, in these two modes.
+  if (*framework == Framework::PytorchCompile && (overlap == "fsdp" || overlap == "tp")) {
+    job.software.fused_cross_entropy = false;
+  }
   // Megatron-Core hides expert traffic behind another micro-batch from the 26.06 container on,
   // in its Blackwell recipes.
   const bool blackwell = contains(row.text("gpu"), "B200") || contains(row.text("gpu"), "B300");
@@ -304,8 +308,10 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   std::string assumption;
   plan.precision = precision_of(row.text("precision"), job, &assumption);
   if (!assumption.empty()) job.assumptions.push_back(assumption);
-  plan.schedule = plan.model_chunks > 1 ? model::ScheduleKind::Interleaved
-                                        : model::ScheduleKind::OneForwardOneBackward;
+  const bool gpipe = contains(row.text("overlap"), "gpipe");
+  plan.schedule = gpipe                   ? model::ScheduleKind::GPipe
+                  : plan.model_chunks > 1 ? model::ScheduleKind::Interleaved
+                                          : model::ScheduleKind::OneForwardOneBackward;
   const int slots = plan.pipeline * plan.model_chunks;
   if (plan.pipeline > 1 && job.transformer.num_layers % slots != 0) {
     plan.embedding_as_layer = plan.head_as_layer = true;

@@ -91,7 +91,13 @@ RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content
   const WeightSharding sharding{.tensor = job_.plan.tensor,
                                 .expert = job_.plan.expert,
                                 .expert_tensor = job_.plan.effective_expert_tensor()};
-  return rank_parameters(model, stage, sharding);
+  RankParameters parameters = rank_parameters(model, stage, sharding);
+  if (!job_.software.shards_head && job_.plan.tensor > 1) {
+    // Embedding and head are whole on every tensor rank.
+    parameters.dense += (job_.plan.tensor - 1) * parameters.embedding;
+    parameters.embedding *= job_.plan.tensor;
+  }
+  return parameters;
 }
 
 RankParameters DataParallelTraffic::stage_parameters(
@@ -243,13 +249,29 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   cost.optimizer_state = {bytes.optimizer * sharded(1)};
   cost.gradients = {bytes.gradient * sharded(2)};
   cost.parameters = {bytes.parameter * sharded(3)};
+  // With one micro-batch, gradients grow while activations shrink: the peak is before them.
+  if (job_.software.lazy_gradients && plan.num_micro_batches() == 1) cost.gradients = {};
+  // Autocast keeps its 16-bit copies of the weights for the backward pass.
+  if (plan.precision == Precision::AmpBf16 && plan.zero_stage < 3) {
+    cost.buffers += Bytes{2 * (dense + expert)};
+  }
+  const bool last = !contents.empty() && contents.back().head;
+  if (last && job_.software.keeps_pipeline_outputs && plan.pipeline > 1) {
+    const double tokens = as_double(plan.micro_batch * job_.transformer.sequence_length);
+    cost.buffers += Bytes{as_double(plan.num_micro_batches()) * tokens *
+                          as_double(job_.transformer.vocab_size) * 2};
+  }
   if (plan.zero_stage >= 3) {
     // Two layers gathered at a time, and one full gradient before it is scattered.
     ChunkContent one_layer;
     const bool moe = !contents.empty() && contents.front().moe_layers > 0;
     (moe ? one_layer.moe_layers : one_layer.dense_layers) = 1;
     const double layer = as_double(chunk_parameters(one_layer).total());
-    cost.buffers = {layer * (2 * parameter_bytes_ + gradient_bytes_)};
+    double root = 0;
+    for (const ChunkContent& content : contents) {
+      root += as_double(chunk_parameters({.embedding = content.embedding, .head = content.head}).dense);
+    }
+    cost.buffers += Bytes{layer * (2 * parameter_bytes_ + gradient_bytes_) + root * parameter_bytes_};
   }
 }
 

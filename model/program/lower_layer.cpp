@@ -229,6 +229,11 @@ void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList&
     shape.window = static_cast<std::int64_t>((windowed + (period - 1) * full) / period);
   }
   if (sizes.context > 1) {
+    // Chunks from both ends balance the ranks: each query sees half of all keys on average.
+    if (shape.window == 0) {
+      shape.causal = false;
+      shape.key_length = sizes.sequence / 2;
+    }
     // Ring attention: keys and values of the other c − 1 ranks travel beside the compute.
     const double kv = 2 * as_double(sizes.batch * sizes.sequence_local) *
                       as_double(sizes.key_value_width) * sizes.element;

@@ -65,7 +65,7 @@ void lower_embedding(const LoweringInput& input, const LayerSizes& sizes, TaskOp
   if (input.transformer.position == PositionKind::Learned) {
     forward.memory("embedding.position", 2 * x, x, 2);
   }
-  if (sizes.tensor > 1) {
+  if (sizes.tensor > 1 && input.software.shards_head) {
     forward.collective("embedding.reduce",
                        sizes.sequence_parallel ? CollectiveKind::ReduceScatter
                                                : CollectiveKind::AllReduce,
@@ -91,7 +91,8 @@ struct LossTraffic {
 LossTraffic loss_traffic(const SoftwareStack& software) {
   if (software.fused_cross_entropy) return {6, 2, 2, 2, 4};
   const bool megatron = software.framework != Framework::Fsdp1 &&
-                        software.framework != Framework::Fsdp2;
+                        software.framework != Framework::Fsdp2 &&
+                        software.framework != Framework::PytorchCompile;
   if (megatron) return {22, 20, 8, 6, 12};
   return {10, 8, 10, 8, 5};
 }
@@ -102,7 +103,7 @@ MicroOps loss_head_forward(const LoweringInput& input, const LayerSizes& sizes) 
   const double logits = as_double(T * V);
   const LossTraffic traffic = loss_traffic(input.software);
   OpList ops(1);
-  if (sizes.tensor > 1 && sizes.sequence_parallel) {
+  if (sizes.tensor > 1 && sizes.sequence_parallel && input.software.shards_head) {
     ops.collective("logits.gather", CollectiveKind::AllGather, GroupKind::Tensor,
                    as_double(T * h) * sizes.element);
   }
@@ -110,7 +111,7 @@ MicroOps loss_head_forward(const LoweringInput& input, const LayerSizes& sizes) 
   ops.gemm("logits", {.m = T, .n = V, .k = h, .type = base_type(input.plan.precision)});
   ops.memory("loss", traffic.forward_read * logits, traffic.forward_written * logits,
              traffic.kernels);
-  if (sizes.tensor > 1) {
+  if (sizes.tensor > 1 && input.software.shards_head) {
     ops.collective("loss.reduce", CollectiveKind::AllReduce, GroupKind::Tensor, 12 * as_double(T));
   }
   return ops.take();
@@ -126,7 +127,7 @@ MicroOps loss_head_backward(const LoweringInput& input, const LayerSizes& sizes)
   ops.memory("loss.backward", traffic.backward_read * logits, traffic.backward_written * logits, 3);
   ops.gemm("logits.dgrad",
            {.m = T, .n = h, .k = V, .type = type, .layout = GemmLayout::DataGradient});
-  if (sizes.tensor > 1) {
+  if (sizes.tensor > 1 && input.software.shards_head) {
     ops.collective("logits.reduce.backward",
                    sizes.sequence_parallel ? CollectiveKind::ReduceScatter
                                            : CollectiveKind::AllReduce,

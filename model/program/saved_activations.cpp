@@ -34,11 +34,10 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const double x = as_double(sizes.tokens_sp * sizes.hidden);
   const double T = as_double(sizes.tokens);
   const double stored = sizes.fp8 ? 1 : e;  // A quantised operand is what its product keeps.
-  const bool compiled = software.framework == Framework::PytorchCompile;
   LayerSaved saved;
   saved.input = e * x;
-  // Residual in the middle, and both norm outputs; a compiler recomputes the latter.
-  saved.norms = e * x + (compiled ? 0 : 2 * stored * x);
+  // Residual in the middle, and both norm outputs.
+  saved.norms = e * x + 2 * stored * x;
   if (software.dropout) saved.masks = 2 * x;
   double out_width = as_double(sizes.query_width);
   if (model.latent) {
@@ -62,7 +61,7 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   if (!moe) {
     const double gate = is_gated(model.activation) ? 2 : 1;
     saved.activation_input = gate * e * T * as_double(sizes.ffn);
-    saved.activation_output = compiled ? 0 : stored * T * as_double(sizes.ffn);
+    saved.activation_output = stored * T * as_double(sizes.ffn);
     return saved;
   }
   const MixtureOfExperts& experts = *model.experts;
@@ -96,6 +95,23 @@ double kept(const LayerSaved& saved, RecomputeKind kind) {
              0.5 * (saved.qkv + saved.activation_input + saved.experts) + saved.input;
   }
   return saved.all();
+}
+
+// Bytes a logit of the loss head: kept from forward to backward, and short-lived in each.
+struct LogitBytes {
+  double kept, forward, backward;
+};
+
+LogitBytes logit_bytes(const SoftwareStack& software) {
+  // Fused: the 16-bit logits, and their gradient beside them.
+  if (software.fused_cross_entropy) return {2, 0, 2};
+  // Eager: 16-bit logits and fp32 log-softmax are kept; an fp32 copy passes by in forward, in backward
+  // an fp32 gradient and its 16-bit cast.
+  const bool eager = software.framework == Framework::Fsdp1 ||
+                     software.framework == Framework::Fsdp2 ||
+                     software.framework == Framework::PytorchCompile;
+  if (eager) return {6, 4, 6};
+  return {4, 4, 4};  // Megatron's vocabulary-parallel loss keeps one fp32 softmax.
 }
 
 // Inputs of the weight gradients, and the output gradients that they meet.
@@ -137,11 +153,10 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
   if (content.head) {
     const int passes = 1 + content.mtp_layers;
     chunk += passes * (2 * x);  // Input of the final norm and of the logits product.
-    // Logits in 16 bits and what the loss keeps of them; the gradient takes the place of one copy.
-    const double kept_logits = input.software.fused_cross_entropy ? 2 * logits : 4 * logits;
-    chunk += passes * kept_logits;
-    transient_forward = std::max(transient_forward, 4 * logits);
-    transient_backward = std::max(transient_backward, 4 * logits);
+    const LogitBytes bytes = logit_bytes(input.software);
+    chunk += passes * bytes.kept * logits;
+    transient_forward = std::max(transient_forward, bytes.forward * logits);
+    transient_backward = std::max(transient_backward, bytes.backward * logits);
   }
   result.chunk = {chunk};
   result.forward_transient = {transient_forward};
