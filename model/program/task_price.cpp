@@ -63,9 +63,9 @@ TaskPricer::TaskPricer(const Job& job, const PricedEffects& effects)
     profile_.kernel_gap = {};
     profile_.host_launch = {};
   }
-  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert,
-                               GroupKind::ExpertTensor, GroupKind::Data, GroupKind::ExpertData,
-                               GroupKind::Pipeline}) {
+  for (const GroupKind kind :
+       {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert, GroupKind::ExpertTensor,
+        GroupKind::Data, GroupKind::ExpertData, GroupKind::Pipeline}) {
     groups_[kind] = group_topology(job, kind);
   }
 }
@@ -99,8 +99,8 @@ Seconds TaskPricer::time_of(const MicroOp& op) const {
   return alone;
 }
 
-// The fp32 result is read and written instead of written in 16 bits: 6 more bytes an element, of which
-// a deep product hides a part.
+// The fp32 result is read and written instead of written in 16 bits: 6 more bytes an element, of
+// which a deep product hides a part.
 Seconds TaskPricer::accumulation(const GemmShape& shape) const {
   if (!shape.accumulate_fp32 || !effects_.memory_bound) return {};
   const double elements = static_cast<double>(shape.batch) * static_cast<double>(shape.m) *

@@ -16,7 +16,7 @@ namespace megatwin::model {
 
 // Effects that `--without` can switch off, each to show what it is worth.
 struct PricedEffects {
-  bool wave = true;         // Partly filled waves of thread blocks.
+  bool wave = true;          // Partly filled waves of thread blocks.
   bool memory_bound = true;  // Element-wise work, optimizer, loss.
   bool tensor_traffic = true;
   bool pipeline_schedule = true;
@@ -25,7 +25,7 @@ struct PricedEffects {
   bool context_traffic = true;
   bool quantisation = true;  // fp8 casts.
   bool recompute = true;
-  bool launch = true;       // Gaps between kernels and the host's launches.
+  bool launch = true;  // Gaps between kernels and the host's launches.
 };
 
 struct TaskPrice {
@@ -33,8 +33,8 @@ struct TaskPrice {
   Seconds gemm, attention, memory_bound;  // Device compute by kind, without recomputation.
   Seconds recompute;                      // All compute that repeats the forward pass.
   Seconds exposed_tp, exposed_ep, exposed_cp;
-  Seconds contention;                     // Compute slowed by collectives beside it.
-  Seconds host_bound;                     // What the host's launches add beyond the device.
+  Seconds contention;  // Compute slowed by collectives beside it.
+  Seconds host_bound;  // What the host's launches add beyond the device.
   Flop flop;
 
   Seconds compute() const {
