@@ -34,8 +34,8 @@ SoftwareStack early_megatron(Framework framework) {
   stack.overlap_param_gather = false;
   stack.overlap_tp_backward_wgrad = framework == Framework::Megatron2022;
   stack.overlap_p2p = false;
-  stack.scatter_gather_p2p =
-      framework == Framework::Megatron2021 || framework == Framework::Megatron2022;
+  // DeepSpeed's pipeline engine cuts what it sends over the tensor group as Megatron-LM does.
+  stack.scatter_gather_p2p = framework != Framework::Megatron2020;
   stack.gradient_accumulation_fusion = framework == Framework::Megatron2022;
   stack.default_zero_stage = 0;
   stack.default_sequence_parallel = false;

@@ -263,12 +263,12 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
 
 std::vector<std::string> effect_names() {
   return {"wave",          "memory-bound", "tensor",  "pipeline",     "recompute",
-          "data-parallel", "expert",       "context", "quantisation", "launch"};
+          "data-parallel", "expert",       "context", "quantisation", "launch", "spread"};
 }
 
 std::optional<model::PricedEffects> effects_without(const std::set<std::string>& names) {
   model::PricedEffects effects;
-  const std::array<std::pair<const char*, bool*>, 10> switches{{
+  const std::array<std::pair<const char*, bool*>, 11> switches{{
       {"wave", &effects.wave},
       {"memory-bound", &effects.memory_bound},
       {"tensor", &effects.tensor_traffic},
@@ -279,6 +279,7 @@ std::optional<model::PricedEffects> effects_without(const std::set<std::string>&
       {"context", &effects.context_traffic},
       {"quantisation", &effects.quantisation},
       {"launch", &effects.launch},
+      {"spread", &effects.spread},
   }};
   for (const std::string& name : names) {
     const auto found = std::find_if(switches.begin(), switches.end(),

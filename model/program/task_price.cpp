@@ -4,6 +4,7 @@
 
 #include "model/compute_cost.h"
 #include "model/program/group_topology.h"
+#include "model/stragglers.h"
 
 namespace megatwin::model {
 namespace {
@@ -68,6 +69,11 @@ TaskPricer::TaskPricer(const Job& job, const PricedEffects& effects)
         GroupKind::Data, GroupKind::ExpertData, GroupKind::Pipeline}) {
     groups_[kind] = group_topology(job, kind);
   }
+  if (effects.spread) {
+    // Every step waits for the slowest GPU: the expected maximum of n normal speeds.
+    slowest_of_all_ =
+        expected_max_normal({Seconds{1}, Seconds{profile_.silicon_spread}}, job.plan.gpus()).value;
+  }
 }
 
 Seconds TaskPricer::collective(const MicroOp& op) const {
@@ -80,6 +86,11 @@ Seconds TaskPricer::collective(const MicroOp& op) const {
 }
 
 Seconds TaskPricer::time_of(const MicroOp& op) const {
+  const double slowest = op.kind == MicroOpKind::Collective ? 1.0 : slowest_of_all_;
+  return slowest * on_mean_part(op);
+}
+
+Seconds TaskPricer::on_mean_part(const MicroOp& op) const {
   if (op.recompute && !effects_.recompute) return {};
   if (op.kind == MicroOpKind::Collective) return collective(op);
   if (op.kind == MicroOpKind::MemoryBound && !effects_.memory_bound) return {};

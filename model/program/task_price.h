@@ -25,6 +25,7 @@ struct PricedEffects {
   bool context_traffic = true;
   bool quantisation = true;  // fp8 casts.
   bool recompute = true;
+  bool spread = true;  // Equal parts are not equally fast.
   bool launch = true;  // Gaps between kernels and the host's launches.
 };
 
@@ -54,6 +55,7 @@ class TaskPricer {
   Seconds time_of(const MicroOp& op) const;
 
  private:
+  Seconds on_mean_part(const MicroOp& op) const;
   Seconds collective(const MicroOp& op) const;
   Seconds accumulation(const GemmShape& shape) const;
 
@@ -61,6 +63,7 @@ class TaskPricer {
   PricedEffects effects_;
   GpuProfile profile_;  // With wave and memory effects as asked for.
   std::map<GroupKind, GroupTopology> groups_;
+  double slowest_of_all_ = 1;  // The slowest of the job's GPUs over the mean one.
 };
 
 }  // namespace megatwin::model
