@@ -150,7 +150,7 @@ bool is_tree(CollectiveAlgorithm algorithm) {
 // Bandwidth term of what leaves a node, over its NICs. Two nodes reduce and broadcast with one
 // crossing each way; more form a double tree or a ring.
 double inter_node_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
-                     const GroupTopology& topology) {
+                       const GroupTopology& topology) {
   const double injection = node_injection_bandwidth(topology) * topology.nic_efficiency;
   const double moved = is_tree(algorithm) && topology.nodes == 2
                            ? bytes
@@ -175,7 +175,7 @@ double tree_half(CollectiveAlgorithm algorithm, const GroupTopology& topology) {
 
 // Simple protocol over several nodes, without the latency.
 double multi_node_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
-                          const GroupTopology& topology, const NcclCost& cost) {
+                       const GroupTopology& topology, const NcclCost& cost) {
   const int local = topology.ranks_per_node();
   LinkTerm intra;
   if (local > 1) {
@@ -201,8 +201,8 @@ double multi_node_term(CollectiveKind kind, CollectiveAlgorithm algorithm, doubl
 
 // `latency` and `cost` are the tuner's, the former scaled to what was measured.
 double candidate_term(CollectiveKind kind, CollectiveAlgorithm algorithm,
-                         CollectiveProtocol protocol, double bytes, const GroupTopology& topology,
-                         const NcclCost& cost, double latency) {
+                      CollectiveProtocol protocol, double bytes, const GroupTopology& topology,
+                      const NcclCost& cost, double latency) {
   const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
   if (protocol != CollectiveProtocol::Simple) {
     const bool ll128 = protocol == CollectiveProtocol::Ll128;

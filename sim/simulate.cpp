@@ -262,8 +262,8 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
 }
 
 std::vector<std::string> effect_names() {
-  return {"wave",          "memory-bound", "tensor",  "pipeline",     "recompute",
-          "data-parallel", "expert",       "context", "quantisation", "launch", "spread"};
+  return {"wave",   "memory-bound", "tensor",       "pipeline", "recompute", "data-parallel",
+          "expert", "context",      "quantisation", "launch",   "spread"};
 }
 
 std::optional<model::PricedEffects> effects_without(const std::set<std::string>& names) {
