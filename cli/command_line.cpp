@@ -121,7 +121,10 @@ Action add_validate(CLI::App& app, Console& console) {
   CLI::App* command =
       app.add_subcommand("validate", "Hold predictions against published measurements");
   auto arguments = std::make_shared<ValidateArguments>();
-  command->add_option("rows", arguments->file, "Measured steps (CSV)")->required();
+  command->add_option("rows", arguments->file, "Measured steps (.csv) or operations (.jsonl)")
+      ->required();
+  command->add_option("--gpu", arguments->gpu, "On which the operations of a .jsonl were measured")
+      ->type_name("GPU");
   command
       ->add_option("--apart", arguments->apart,
                    "Groups to list but leave out of mean and coverage (several with commas)")
