@@ -1,6 +1,7 @@
 #include "sim/memory_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -105,6 +106,25 @@ std::string in_gib(Bytes bytes) {
 
 }  // namespace
 
+namespace {
+
+// However the job is cut, its parameters, gradients and optimizer states have to be somewhere.
+std::string fewest_gpus(const Job& job, const SimulationReport& report) {
+  const double replicas = job.plan.data * job.plan.context;
+  const double sharded = job.plan.zero_stage >= 1 ? replicas : 1;
+  Bytes all;
+  for (const StageMemory& stage : report.memory) {
+    const double tensor = job.plan.tensor;
+    all += tensor * (stage.parameters + stage.gradients + sharded * stage.optimizer);
+  }
+  const double fewest = std::ceil(ratio(all / report.memory_limit));
+  return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
+         ": at least " + std::to_string(static_cast<long long>(fewest)) + " GPUs of " +
+         in_gib(report.memory_limit) + ", before any activation";
+}
+
+}  // namespace
+
 PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_nearest) {
   PlanRefusal refusal{.code = "does_not_fit"};
   const auto heaviest =
@@ -121,6 +141,7 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
   add("gradients", heaviest->gradients);
   add("buffers and short-lived tensors", heaviest->buffers);
   add("CUDA context, NCCL and allocator", heaviest->overhead);
+  refusal.reasons.push_back(fewest_gpus(job, report));
   if (search_nearest) {
     model::NearestPlansOptions options;
     options.max_checked = 400;

@@ -214,8 +214,8 @@ void explain(const Job& job, const JobProgram& program, const model::PricedEffec
     const PricedStage& priced = program.stages[stage];
     for (std::size_t chunk = 0; chunk < priced.chunks.size(); ++chunk) {
       const int s = static_cast<int>(stage), c = static_cast<int>(chunk);
-      add(s, c, "forward", priced.chunks[chunk].ops.forward);
-      add(s, c, "backward", priced.chunks[chunk].ops.backward);
+      add(s, c, "forward", priced.chunks[chunk].ops->forward);
+      add(s, c, "backward", priced.chunks[chunk].ops->backward);
     }
     add(static_cast<int>(stage), 0, "optimizer", priced.optimizer_ops);
   }
@@ -228,7 +228,8 @@ SimulationReport report_of(const Job& job, const SimulateOptions& options) {
   const int stage = critical_stage(program);
   report.critical_stage = stage;
   const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
-  PipelineResult result = simulate_pipeline(program.spec, engine, {.timeline = options.timeline});
+  PipelineResult result = simulate_pipeline(program.spec, engine,
+                                            {.timeline = options.timeline, .cache = options.cache});
   if (options.effects.pipeline_schedule) {
     report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
     fill_breakdown(program, result.ranks[stage], stage, report);
@@ -255,8 +256,11 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
   const std::vector<std::string> problems =
       model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
   if (!problems.empty()) return refuse_illegal(job, problems);
-  SimulationReport report = report_of(job, options);
-  if (options.sensitivities) fill_sensitivities(job, options, report);
+  PipelineCache cache;  // The reruns of the sensitivities mostly change costs, not the program.
+  SimulateOptions cached = options;
+  if (cached.cache == nullptr) cached.cache = &cache;
+  SimulationReport report = report_of(job, cached);
+  if (options.sensitivities) fill_sensitivities(job, cached, report);
   if (!report.fits) return refuse_unfit(job, std::move(report), options.sensitivities);
   return report;
 }

@@ -263,6 +263,10 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   if (plan.precision == Precision::AmpBf16 && plan.zero_stage < 3) {
     cost.buffers += Bytes{2 * (dense + expert)};
   }
+  // Megatron-LM of 2020 flattens all gradients into one buffer to reduce them.
+  if (job_.software.framework == Framework::Megatron2020 && plan.data > 1) {
+    cost.buffers += Bytes{gradient_bytes_ * (dense + expert)};
+  }
   const bool last = !contents.empty() && contents.back().head;
   if (last && job_.software.keeps_pipeline_outputs && plan.pipeline > 1) {
     const double tokens = as_double(plan.micro_batch * job_.transformer.sequence_length);

@@ -33,8 +33,8 @@ ChunkCost chunk_cost(const PricedChunk& chunk, const TaskPricer& pricer,
   ChunkCost cost;
   cost.forward = round_to_instant(forward);
   cost.backward = round_to_instant(backward);
-  const TaskPrice weight = pricer.price(chunk.ops.backward, TaskPart::WeightGradientOnly);
-  const TaskPrice input = pricer.price(chunk.ops.backward, TaskPart::WithoutWeightGradient);
+  const TaskPrice weight = pricer.price(chunk.ops->backward, TaskPart::WeightGradientOnly);
+  const TaskPrice input = pricer.price(chunk.ops->backward, TaskPart::WithoutWeightGradient);
   cost.backward_weight = round_to_instant(weight.duration);
   cost.backward_input = round_to_instant(input.duration + chunk.sharded_backward);
   cost.activation = saved.chunk;
@@ -98,9 +98,9 @@ JobProgram build_job_program(const Job& job, const PricedEffects& effects) {
       if (!priced.contains(key)) {
         PricedChunk chunk;
         chunk.content = content;
-        chunk.ops = lower_chunk(input, content);
-        chunk.forward = pricer.price(chunk.ops.forward);
-        chunk.backward = pricer.price(chunk.ops.backward);
+        chunk.ops = std::make_shared<const TaskOps>(lower_chunk(input, content));
+        chunk.forward = pricer.price(chunk.ops->forward);
+        chunk.backward = pricer.price(chunk.ops->backward);
         traffic.price(content, chunk);
         priced.emplace(key, std::move(chunk));
         saved.emplace(key, saved_activations(input, content));

@@ -98,6 +98,9 @@ Seconds TaskPricer::on_mean_part(const MicroOp& op) const {
   MicroOp priced = op;
   priced.gemm.accumulate_fp32 = false;  // Priced by accumulation().
   const Seconds alone = compute_time(priced, job_.cluster.groups.front().gpu, profile_);
+  if (op.kind == MicroOpKind::Gemm && !effects_.wave) {
+    return gemm_flop(op.gemm) / gemm_rate(profile_, op.gemm.type).sustained;
+  }
   switch (op.kind) {
     case MicroOpKind::Gemm:
       return profile_.gemm_in_step * alone + accumulation(op.gemm);
@@ -169,7 +172,7 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
   price.exposed_ep += Seconds{std::max(0.0, (hidden_expert - price.compute()).value)};
   const Seconds device = price.compute() + price.exposed_tp + price.exposed_ep + price.exposed_cp;
   if (job_.software.python_launch && !job_.software.cuda_graphs) {
-    const Seconds host = kernels * profile_.host_launch;
+    const Seconds host = kernels * job_.software.host_factor * profile_.host_launch;
     if (host > device) price.host_bound = host - device;
   }
   price.duration = device + price.host_bound;

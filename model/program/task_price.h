@@ -16,7 +16,7 @@ namespace megatwin::model {
 
 // Effects that `--without` can switch off, each to show what it is worth.
 struct PricedEffects {
-  bool wave = true;          // Partly filled waves of thread blocks.
+  bool wave = true;  // Shapes of products: tiles, waves, depth, memory. Off: one sustained rate.
   bool memory_bound = true;  // Element-wise work, optimizer, loss.
   bool tensor_traffic = true;
   bool pipeline_schedule = true;
