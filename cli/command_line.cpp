@@ -145,9 +145,13 @@ Action add_validate(CLI::App& app, Console& console) {
 
 Action add_import(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand(
-      "import", "Say what a description of somebody else holds (Hugging Face config.json)");
+      "import",
+      "Say what a description of somebody else holds (Hugging Face, Megatron-LM, NeMo, Primus)");
   auto arguments = std::make_shared<ImportArguments>();
-  command->add_option("file", arguments->words, "FILE, or its kind (hf) and FILE")->required();
+  command
+      ->add_option("file", arguments->words,
+                   "FILE, or its kind (hf, megatron, nemo, primus) and FILE")
+      ->required();
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   add_diagnostics(*command, arguments->json_diagnostics);
   return [arguments, &console] { return import_command(*arguments, console); };
