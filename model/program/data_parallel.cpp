@@ -148,8 +148,10 @@ void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk)
         std::min(traffic.value * (1 - 1 / layers), compute.value * (1 - 1 / layers))};
     return traffic - hidden + slowdown * hidden;
   };
-  chunk.reduce_exposed =
+  const Seconds reduce_exposed =
       exposed(chunk.reduce, chunk.backward.duration, job_.plan.overlap_grad_reduce);
+  // ZeRO stage 2 keeps no whole gradient between micro-batches: each one reduces.
+  (job_.plan.zero_stage == 2 ? chunk.sharded_backward : chunk.reduce_exposed) = reduce_exposed;
   chunk.gather_exposed =
       exposed(chunk.gather, chunk.forward.duration, job_.plan.overlap_param_gather);
 }
