@@ -100,6 +100,11 @@ RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content
   return parameters;
 }
 
+Bytes DataParallelTraffic::state_per_parameter() const {
+  const StateBytes bytes = state_bytes(job_);
+  return {bytes.parameter + bytes.gradient + bytes.optimizer};
+}
+
 RankParameters DataParallelTraffic::stage_parameters(
     const std::vector<ChunkContent>& contents) const {
   RankParameters sum;

@@ -170,7 +170,9 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
     double exposed_share = 1;
     if (op.chunked_overlap) {
       const bool gathers = op.collective == CollectiveKind::AllGather;
-      const std::size_t neighbour = gathers ? i + 1 : i - 1;
+      // A cast may stand between a gather and its product.
+      const bool cast_between = gathers && i + 1 < run.size() && is_cast(*run[i + 1]);
+      const std::size_t neighbour = gathers ? i + (cast_between ? 2 : 1) : i - 1;
       if (neighbour < run.size() && run[neighbour]->kind == MicroOpKind::Gemm) {
         beside = time[neighbour];
       }
