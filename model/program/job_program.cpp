@@ -103,11 +103,12 @@ JobProgram build_job_program(const Job& job, const PricedEffects& effects) {
         chunk.content = content;
         chunk.ops = std::make_shared<const TaskOps>(lower_chunk(input, content));
         chunk.forward = pricer.price(chunk.ops->forward);
-        chunk.backward = split_backward
-                             ? pricer.price(chunk.ops->backward, TaskPart::WithoutWeightGradient) +
-                                   pricer.price(chunk.ops->backward, TaskPart::WeightGradientOnly)
-                             : pricer.price(chunk.ops->backward);
+        chunk.backward = pricer.price(chunk.ops->backward);
         traffic.price(content, chunk);
+        if (split_backward) {
+          chunk.backward = pricer.price(chunk.ops->backward, TaskPart::WithoutWeightGradient) +
+                           pricer.price(chunk.ops->backward, TaskPart::WeightGradientOnly);
+        }
         priced.emplace(key, std::move(chunk));
         saved.emplace(key, saved_activations(input, content));
       }

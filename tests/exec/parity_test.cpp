@@ -160,7 +160,8 @@ TEST(Memory, IsWhatThePlannerSays) {
       const auto stage = static_cast<std::size_t>(rank.stage.value);
       EXPECT_EQ(rank.executed, orders[stage]);
       const model::MemoryRequest request{shape, spec.stages[stage], orders[stage]};
-      EXPECT_EQ(rank.activations_max.value, model::plan_memory(request).buffers.value) << describe(plan);
+      EXPECT_EQ(rank.activations_max.value, model::plan_memory(request).buffers.value)
+          << describe(plan);
       EXPECT_EQ(rank.activations_reserved.value, model::plan_arena(request).high_water.value)
           << describe(plan);
     }
