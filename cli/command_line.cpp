@@ -93,8 +93,9 @@ Action add_search(CLI::App& app, Console& console) {
   command->add_option("--set", arguments->settings, "Set a key of the file: plan.tensor=4")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("--memory-margin", arguments->memory_margin,
-                      "Share of a GPU's memory to keep free: 0.05")
+  command
+      ->add_option("--memory-margin", arguments->memory_margin,
+                   "Share of a GPU's memory to keep free: 0.05")
       ->type_name("SHARE");
   command->add_option("--best", arguments->num_best, "How many plans to list")
       ->check(CLI::Range(1, 1000))

@@ -259,8 +259,8 @@ int import_command(const ImportArguments& arguments, Console& console) {
   if (arguments.words.size() > 2) {
     faults = {{.message = "one file at a time",
                .allowed = "FILE, or a kind (hf, megatron, nemo, primus) and FILE"}};
-  } else if (has_kind && std::find(kinds.begin(), kinds.end(), arguments.words.front()) ==
-                             kinds.end()) {
+  } else if (has_kind &&
+             std::find(kinds.begin(), kinds.end(), arguments.words.front()) == kinds.end()) {
     faults = {{.message = "unknown kind '" + arguments.words.front() + "'",
                .allowed = "hf, megatron, nemo, primus"}};
   }

@@ -65,8 +65,8 @@ std::string plan_line(const Plan& plan) {
        {SpaceKey::Tensor, SpaceKey::Pipeline, SpaceKey::ModelChunks, SpaceKey::Context,
         SpaceKey::Expert, SpaceKey::Data, SpaceKey::MicroBatch, SpaceKey::GlobalBatch,
         SpaceKey::SequenceParallel, SpaceKey::Zero, SpaceKey::Precision, SpaceKey::Dispatcher,
-        SpaceKey::OverlapGradReduce, SpaceKey::OverlapParamGather,
-        SpaceKey::OverlapTensorParallel, SpaceKey::OverlapP2p}) {
+        SpaceKey::OverlapGradReduce, SpaceKey::OverlapParamGather, SpaceKey::OverlapTensorParallel,
+        SpaceKey::OverlapP2p}) {
     add(std::string(name_of(key)), value_text(plan, key));
   }
   if (plan.expert_tensor > 0) add("expert_tensor", std::to_string(plan.expert_tensor));

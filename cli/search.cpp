@@ -45,8 +45,8 @@ class SearchProgressLine {
     visible_ = true;
     console_.err << "\r\x1b[K" << phase_ << " " << format_count(progress.done);
     if (progress.total > 0 && progress.done > 0) {
-      const double left = static_cast<double>(progress.total - progress.done) /
-                          static_cast<double>(progress.done);
+      const double left =
+          static_cast<double>(progress.total - progress.done) / static_cast<double>(progress.done);
       console_.err << " of " << format_count(progress.total) << ", "
                    << format_time(left * since(phase_start_)) << " left at most";
     }
@@ -81,8 +81,7 @@ int search_command(const SearchArguments& arguments, Console& console) {
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   std::optional<sim::SearchSpace> space;
   if (faults.empty()) {
-    const scenarios::SearchRequest request =
-        scenario->search.value_or(scenarios::SearchRequest{});
+    const scenarios::SearchRequest request = scenario->search.value_or(scenarios::SearchRequest{});
     auto read = sim::search_space(scenario->jobs.front(), request);
     if (read) {
       space = *std::move(read);

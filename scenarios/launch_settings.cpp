@@ -16,43 +16,121 @@ using model::Transformer;
 
 // Everything that changes a shape, a plan or a cost; other flags are listed as ignored.
 constexpr std::array<std::string_view, 71> kBearing = {
-    "account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split",
-    "add_qkv_bias", "attention_dropout", "bf16", "checkpoint_activations",
-    "context_parallel_size", "cross_entropy_loss_fusion", "data_parallel_sharding_strategy",
-    "decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers", "disable_bias_linear",
-    "expert_model_parallel_size", "expert_tensor_parallel_size", "ffn_hidden_size", "fp16",
-    "fp4_format", "fp8_format", "fp8_hybrid", "fp8_recipe", "global_batch_size",
-    "group_query_attention", "hidden_dropout", "hidden_size", "kv_channels", "kv_lora_rank",
-    "make_vocab_size_divisible_by", "max_position_embeddings", "micro_batch_size",
-    "microbatch_group_size_per_virtual_pipeline_stage", "moe_ffn_hidden_size", "moe_grouped_gemm",
-    "moe_layer_freq", "moe_router_topk", "moe_shared_expert_intermediate_size",
-    "moe_token_dispatcher_type", "mtp_num_layers", "multi_latent_attention",
-    "no_async_tensor_model_parallel_allreduce", "no_gradient_accumulation_fusion",
-    "no_overlap_p2p_communication", "normalization", "num_attention_heads", "num_experts",
-    "num_layers", "num_layers_per_virtual_pipeline_stage", "num_query_groups",
-    "num_virtual_stages_per_pipeline_rank", "openai_gelu", "overlap_grad_reduce",
-    "overlap_param_gather", "pipeline_model_parallel_size", "position_embedding_type",
-    "q_lora_rank", "qk_head_dim", "qk_layernorm", "qk_pos_emb_head_dim",
-    "recompute_activations", "recompute_granularity", "recompute_method", "recompute_modules",
-    "recompute_num_layers", "rotary_base", "seq_length", "sequence_parallel", "squared_relu",
-    "swiglu", "tensor_model_parallel_size", "tie_embeddings", "tokenizer_type",
+    "account_for_embedding_in_pipeline_split",
+    "account_for_loss_in_pipeline_split",
+    "add_qkv_bias",
+    "attention_dropout",
+    "bf16",
+    "checkpoint_activations",
+    "context_parallel_size",
+    "cross_entropy_loss_fusion",
+    "data_parallel_sharding_strategy",
+    "decoder_first_pipeline_num_layers",
+    "decoder_last_pipeline_num_layers",
+    "disable_bias_linear",
+    "expert_model_parallel_size",
+    "expert_tensor_parallel_size",
+    "ffn_hidden_size",
+    "fp16",
+    "fp4_format",
+    "fp8_format",
+    "fp8_hybrid",
+    "fp8_recipe",
+    "global_batch_size",
+    "group_query_attention",
+    "hidden_dropout",
+    "hidden_size",
+    "kv_channels",
+    "kv_lora_rank",
+    "make_vocab_size_divisible_by",
+    "max_position_embeddings",
+    "micro_batch_size",
+    "microbatch_group_size_per_virtual_pipeline_stage",
+    "moe_ffn_hidden_size",
+    "moe_grouped_gemm",
+    "moe_layer_freq",
+    "moe_router_topk",
+    "moe_shared_expert_intermediate_size",
+    "moe_token_dispatcher_type",
+    "mtp_num_layers",
+    "multi_latent_attention",
+    "no_async_tensor_model_parallel_allreduce",
+    "no_gradient_accumulation_fusion",
+    "no_overlap_p2p_communication",
+    "normalization",
+    "num_attention_heads",
+    "num_experts",
+    "num_layers",
+    "num_layers_per_virtual_pipeline_stage",
+    "num_query_groups",
+    "num_virtual_stages_per_pipeline_rank",
+    "openai_gelu",
+    "overlap_grad_reduce",
+    "overlap_param_gather",
+    "pipeline_model_parallel_size",
+    "position_embedding_type",
+    "q_lora_rank",
+    "qk_head_dim",
+    "qk_layernorm",
+    "qk_pos_emb_head_dim",
+    "recompute_activations",
+    "recompute_granularity",
+    "recompute_method",
+    "recompute_modules",
+    "recompute_num_layers",
+    "rotary_base",
+    "seq_length",
+    "sequence_parallel",
+    "squared_relu",
+    "swiglu",
+    "tensor_model_parallel_size",
+    "tie_embeddings",
+    "tokenizer_type",
     "untie_embeddings_and_output_weights"};
-constexpr std::array<std::string_view, 12> kBearingToo = {
-    "tp_comm_overlap",        "transformer_impl",      "use_distributed_optimizer",
-    "use_flash_attn",         "use_megatron_fsdp",     "use_mcore_models",
-    "use_rotary_position_embeddings", "use_torch_fsdp2", "v_head_dim",
-    "vocab_size",             "num_moe_layers",        "moe_extended_tp"};
+constexpr std::array<std::string_view, 12> kBearingToo = {"tp_comm_overlap",
+                                                          "transformer_impl",
+                                                          "use_distributed_optimizer",
+                                                          "use_flash_attn",
+                                                          "use_megatron_fsdp",
+                                                          "use_mcore_models",
+                                                          "use_rotary_position_embeddings",
+                                                          "use_torch_fsdp2",
+                                                          "v_head_dim",
+                                                          "vocab_size",
+                                                          "num_moe_layers",
+                                                          "moe_extended_tp"};
 
-constexpr std::array<std::string_view, 31> kSwitches = {
-    "account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split",
-    "add_qkv_bias", "bf16", "checkpoint_activations", "cross_entropy_loss_fusion",
-    "disable_bias_linear", "fp16", "fp8_hybrid", "group_query_attention", "moe_grouped_gemm",
-    "multi_latent_attention", "no_async_tensor_model_parallel_allreduce",
-    "no_gradient_accumulation_fusion", "no_overlap_p2p_communication", "openai_gelu",
-    "overlap_grad_reduce", "overlap_param_gather", "qk_layernorm", "recompute_activations",
-    "sequence_parallel", "squared_relu", "swiglu", "tp_comm_overlap",
-    "untie_embeddings_and_output_weights", "use_distributed_optimizer", "use_flash_attn",
-    "use_mcore_models", "use_megatron_fsdp", "use_rotary_position_embeddings", "use_torch_fsdp2"};
+constexpr std::array<std::string_view, 31> kSwitches = {"account_for_embedding_in_pipeline_split",
+                                                        "account_for_loss_in_pipeline_split",
+                                                        "add_qkv_bias",
+                                                        "bf16",
+                                                        "checkpoint_activations",
+                                                        "cross_entropy_loss_fusion",
+                                                        "disable_bias_linear",
+                                                        "fp16",
+                                                        "fp8_hybrid",
+                                                        "group_query_attention",
+                                                        "moe_grouped_gemm",
+                                                        "multi_latent_attention",
+                                                        "no_async_tensor_model_parallel_allreduce",
+                                                        "no_gradient_accumulation_fusion",
+                                                        "no_overlap_p2p_communication",
+                                                        "openai_gelu",
+                                                        "overlap_grad_reduce",
+                                                        "overlap_param_gather",
+                                                        "qk_layernorm",
+                                                        "recompute_activations",
+                                                        "sequence_parallel",
+                                                        "squared_relu",
+                                                        "swiglu",
+                                                        "tp_comm_overlap",
+                                                        "untie_embeddings_and_output_weights",
+                                                        "use_distributed_optimizer",
+                                                        "use_flash_attn",
+                                                        "use_mcore_models",
+                                                        "use_megatron_fsdp",
+                                                        "use_rotary_position_embeddings",
+                                                        "use_torch_fsdp2"};
 
 template <std::size_t N>
 bool holds(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -227,8 +305,9 @@ void read_shape(SettingReader& reader, MegatronLaunch& launch) {
   shape.hidden_size = reader.integer_or("hidden_size", 0);
   shape.num_attention_heads = reader.integer_or("num_attention_heads", 0);
   if (shape.num_layers == 0 || shape.hidden_size == 0 || shape.num_attention_heads == 0) {
-    reader.warn("num_layers, hidden_size or num_attention_heads is not stated, so there is no "
-                "model to count");
+    reader.warn(
+        "num_layers, hidden_size or num_attention_heads is not stated, so there is no "
+        "model to count");
     return;
   }
   constexpr std::int64_t kWidthMax = 1'000'000, kLayersMax = 10'000;
@@ -246,7 +325,8 @@ void read_shape(SettingReader& reader, MegatronLaunch& launch) {
   shape.ffn_hidden_size = reader.integer_or("ffn_hidden_size", ffn);
   read_heads(reader, shape);
   shape.sequence_length = reader.integer_or("seq_length", 0);
-  shape.max_position_embeddings = reader.integer_or("max_position_embeddings", shape.sequence_length);
+  shape.max_position_embeddings =
+      reader.integer_or("max_position_embeddings", shape.sequence_length);
   const bool rms = reader.text("normalization") == "RMSNorm";
   shape.norm = rms ? model::NormKind::RmsNorm : model::NormKind::LayerNorm;
   shape.norm_bias = !rms;
@@ -267,14 +347,15 @@ void read_shape(SettingReader& reader, MegatronLaunch& launch) {
   read_experts(reader, shape);
   shape.vocab_size = vocabulary(reader);
   if (shape.vocab_size == 0) {
-    reader.warn("vocab_size is not stated (the tokenizer decides it), so parameters are not "
-                "counted");
+    reader.warn(
+        "vocab_size is not stated (the tokenizer decides it), so parameters are not "
+        "counted");
     return;
   }
   const std::int64_t multiple = reader.integer_or("make_vocab_size_divisible_by", 128);
   launch.padded_vocab_size = model::padded_vocab_size(
-      shape, {.tensor = launch.plan.tensor,
-              .vocab_divisible_by = std::max<std::int64_t>(1, multiple)});
+      shape,
+      {.tensor = launch.plan.tensor, .vocab_divisible_by = std::max<std::int64_t>(1, multiple)});
   launch.transformer = shape;
 }
 
@@ -287,7 +368,8 @@ void read_chunks(SettingReader& reader, Plan& plan) {
     const std::int64_t layers = reader.integer_or("num_layers", 0);
     const std::int64_t per_rank = layers / plan.pipeline;
     if (per_rank % *layers_per_stage == 0 && per_rank > 0) {
-      plan.model_chunks = static_cast<int>(std::min<std::int64_t>(per_rank / *layers_per_stage, 1000));
+      plan.model_chunks =
+          static_cast<int>(std::min<std::int64_t>(per_rank / *layers_per_stage, 1000));
     } else {
       reader.warn("num_layers_per_virtual_pipeline_stage " + std::to_string(*layers_per_stage) +
                   " does not divide the " + std::to_string(per_rank) + " layers of a stage");
@@ -349,16 +431,20 @@ void read_data(SettingReader& reader, MegatronLaunch& launch) {
     return;
   }
   if (*launch.gpus % inner != 0) {
-    reader.warn(std::to_string(*launch.gpus) + " GPUs are no multiple of tensor · pipeline · "
-                "context = " + std::to_string(inner));
+    reader.warn(std::to_string(*launch.gpus) +
+                " GPUs are no multiple of tensor · pipeline · "
+                "context = " +
+                std::to_string(inner));
     return;
   }
   plan.data = static_cast<int>(*launch.gpus / inner);
   const std::int64_t expert_ranks =
       std::int64_t{plan.effective_expert_tensor()} * plan.expert * plan.pipeline;
   if (*launch.gpus % expert_ranks != 0) {
-    reader.warn(std::to_string(*launch.gpus) + " GPUs are no multiple of expert-tensor · expert · "
-                "pipeline = " + std::to_string(expert_ranks));
+    reader.warn(std::to_string(*launch.gpus) +
+                " GPUs are no multiple of expert-tensor · expert · "
+                "pipeline = " +
+                std::to_string(expert_ranks));
   }
 }
 

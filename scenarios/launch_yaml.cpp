@@ -69,8 +69,7 @@ class Interpolation {
     if (colon == std::string::npos) return reference(inside, siblings, depth);
     const std::string name = inside.substr(0, colon);
     const std::string rest = inside.substr(colon + 1);
-    if (name == "multiply" || name == "divide_ceil" || name == "divide_floor" ||
-        name == "add") {
+    if (name == "multiply" || name == "divide_ceil" || name == "divide_floor" || name == "add") {
       return arithmetic(name, rest, siblings, depth);
     }
     if (name == "oc.env" || name == "env") {
@@ -145,9 +144,10 @@ constexpr std::array<Renamed, 8> kRenamed = {
      {"overlap_param_sync", "overlap_param_gather"}}};
 // Settings whose meaning takes more than another name.
 constexpr std::array<std::string_view, 12> kTranslated = {
-    "activation", "bias", "share_embeddings_and_output_weights", "normalization", "fp8",
-    "overlap_p2p_comm", "num_nodes", "devices", "precision", "name", "fsdp",
-    "fsdp_sharding_strategy"};
+    "activation",    "bias",    "share_embeddings_and_output_weights",
+    "normalization", "fp8",     "overlap_p2p_comm",
+    "num_nodes",     "devices", "precision",
+    "name",          "fsdp",    "fsdp_sharding_strategy"};
 
 class YamlLaunch {
  public:
@@ -369,9 +369,9 @@ class YamlLaunch {
     set("moe_ffn_hidden_size", shape.experts->expert_ffn_size);
     set("moe_shared_expert_intermediate_size", shape.experts->shared_expert_ffn_size);
     if (shape.num_dense_first_layers > 0) {
-      settings_["moe_layer_freq"] =
-          "[0]*" + std::to_string(shape.num_dense_first_layers) + "+[1]*" +
-          std::to_string(shape.num_layers - shape.num_dense_first_layers);
+      settings_["moe_layer_freq"] = "[0]*" + std::to_string(shape.num_dense_first_layers) +
+                                    "+[1]*" +
+                                    std::to_string(shape.num_layers - shape.num_dense_first_layers);
     }
   }
 

@@ -236,11 +236,11 @@ model::Result<MegatronLaunch> read_megatron_launch(const std::string& file, std:
     MEGATWIN_TRY(const ShellScript script, parse_shell_script(file, text));
     auto read = ScriptLaunch(script, launch).run();
     if (!read) {
-      return model::fail(model::Diagnostic{
-          .file = file,
-          .message = "starts no training with Megatron-LM's arguments",
-          .allowed = "a script or a list of arguments with --num-layers, "
-                     "--tensor-model-parallel-size and others"});
+      return model::fail(
+          model::Diagnostic{.file = file,
+                            .message = "starts no training with Megatron-LM's arguments",
+                            .allowed = "a script or a list of arguments with --num-layers, "
+                                       "--tensor-model-parallel-size and others"});
     }
     settings = *std::move(read);
   } else {

@@ -28,8 +28,8 @@ struct MegatronLaunch {
   std::vector<std::string> ignored;   // Names of no bearing.
   std::vector<std::string> warnings;  // Unresolved, deprecated, contradicting.
 
-  model::Plan plan;                            // As far as stated; the rest are Megatron's defaults.
-  std::optional<int> gpus;                     // World size; without it `plan.data` is 0.
+  model::Plan plan;         // As far as stated; the rest are Megatron's defaults.
+  std::optional<int> gpus;  // World size; without it `plan.data` is 0.
   std::optional<model::Transformer> transformer;  // When the shape is complete.
   std::optional<std::int64_t> padded_vocab_size;
 };

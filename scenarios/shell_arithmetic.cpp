@@ -12,8 +12,7 @@ constexpr int kDepthMax = 64;
 
 class Arithmetic {
  public:
-  Arithmetic(std::string_view text,
-             const std::function<Value(const std::string&)>& lookup)
+  Arithmetic(std::string_view text, const std::function<Value(const std::string&)>& lookup)
       : text_(text), lookup_(lookup) {}
 
   Value run() {
@@ -96,8 +95,8 @@ class Arithmetic {
     const bool dollar = take('$');
     const bool braced = dollar && take('{');
     const std::size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 ||
-                                  text_[at_] == '_')) {
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_')) {
       ++at_;
     }
     const std::string_view word = text_.substr(begin, at_ - begin);

@@ -130,8 +130,8 @@ class Lexer {
   // `> file`, `2>&1`, and the start of a here-document, whose lines are skipped at the line's end.
   void read_redirection() {
     const bool here = text_.substr(at_, 2) == "<<" && text_.substr(at_, 3) != "<<<";
-    while (!at_end() && (text_[at_] == '<' || text_[at_] == '>' || text_[at_] == '&' ||
-                         text_[at_] == '-')) {
+    while (!at_end() &&
+           (text_[at_] == '<' || text_[at_] == '>' || text_[at_] == '&' || text_[at_] == '-')) {
       advance();
     }
     while (!at_end() && is_blank(text_[at_])) advance();
@@ -157,7 +157,8 @@ class Lexer {
   }
 
   void add(RawWord& word, Piece::Quote quote, std::string_view text) {
-    if (word.pieces.empty() || word.pieces.back().quote != quote) word.pieces.push_back({quote, ""});
+    if (word.pieces.empty() || word.pieces.back().quote != quote)
+      word.pieces.push_back({quote, ""});
     word.pieces.back().text += text;
   }
 
@@ -429,12 +430,12 @@ class Interpreter {
       }
       return;
     }
-    const bool splits =
-        !word.is_quoted() && word.plain().find('$') != std::string::npos;
+    const bool splits = !word.is_quoted() && word.plain().find('$') != std::string::npos;
     ShellWord text = joined(word);
     if (text.text.size() > kWordMax) text = {"", false};
     if (!splits || !text.resolved) {
-      if (!text.text.empty() || word.is_quoted() || !text.resolved) words.push_back(std::move(text));
+      if (!text.text.empty() || word.is_quoted() || !text.resolved)
+        words.push_back(std::move(text));
       return;
     }
     std::size_t at = 0;
@@ -511,9 +512,9 @@ class Interpreter {
   // `dollar` is $NAME, ${…}, $((…)), $(…) or a special parameter.
   ShellWord value_of(std::string_view dollar, int depth) {
     if (dollar.starts_with("$((") && dollar.ends_with("))")) {
-      const auto number = shell_arithmetic(
-          dollar.substr(3, dollar.size() - 5),
-          [&](const std::string& name) { return number_of(name); });
+      const auto number =
+          shell_arithmetic(dollar.substr(3, dollar.size() - 5),
+                           [&](const std::string& name) { return number_of(name); });
       if (number) return {std::to_string(*number), true};
       return {std::string(dollar), false};
     }
@@ -611,11 +612,12 @@ model::Result<ShellScript> parse_shell_script(const std::string& file, std::stri
   Lexer lexer(text, script.sbatch);
   const std::vector<RawCommand> commands = lexer.run();
   if (const auto line = lexer.failed_line()) {
-    return model::fail(model::Diagnostic{.file = file,
-                                         .line = *line,
-                                         .column = 1,
-                                         .message = "a quote or bracket that opens here is never closed",
-                                         .allowed = "a bash script or Megatron-LM arguments"});
+    return model::fail(
+        model::Diagnostic{.file = file,
+                          .line = *line,
+                          .column = 1,
+                          .message = "a quote or bracket that opens here is never closed",
+                          .allowed = "a bash script or Megatron-LM arguments"});
   }
   Interpreter(script).run(commands);
   return script;

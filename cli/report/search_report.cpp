@@ -115,10 +115,9 @@ void add_switches(const sim::SearchResult& result, std::string& text) {
   const model::Seconds first = result.best.front().report.step_time;
   for (const sim::SwitchEffect& effect : result.switches) {
     if (!effect.step_time) continue;  // What is illegal is in the JSON.
-    rows.push_back({std::string(name_of(effect.key)), effect.from, effect.to,
-                    format_time(*effect.step_time),
-                    format_percent_change(model::ratio(*effect.step_time / first) - 1),
-                    outcome_of(effect)});
+    rows.push_back(
+        {std::string(name_of(effect.key)), effect.from, effect.to, format_time(*effect.step_time),
+         format_percent_change(model::ratio(*effect.step_time / first) - 1), outcome_of(effect)});
   }
   text += format_table(rows, {false, true, true, true, true, false});
 }

@@ -43,6 +43,9 @@ struct TaskPrice {
   }
 };
 
+// Two tasks, one after the other.
+TaskPrice operator+(const TaskPrice& a, const TaskPrice& b);
+
 // Which ops of a backward list a task runs.
 enum class TaskPart { All, WithoutWeightGradient, WeightGradientOnly };
 

@@ -87,8 +87,8 @@ void Candidates::add_family(const PlanFamily& family, SearchWorker& worker,
     if (fits) result.fitting.push_back(candidate);
     if (is_leaner(candidate, result.leanest)) result.leanest = candidate;
     for (int key = 0; key < kNumSpaceKeys; ++key) {
-      ValueCount& count = result.counts[static_cast<std::size_t>(key)]
-                                       [code.index[static_cast<std::size_t>(key)]];
+      ValueCount& count =
+          result.counts[static_cast<std::size_t>(key)][code.index[static_cast<std::size_t>(key)]];
       ++count.legal;
       count.fit += fits ? 1 : 0;
       if (is_leaner(candidate, count.leanest)) count.leanest = candidate;
@@ -160,8 +160,9 @@ void Candidates::evaluate(std::span<const std::size_t> places) {
       Candidate& candidate = fitting_[work[i].place];
       candidate.time = worker(thread).time(plan(candidate));
       candidate.evaluated = true;
-      MEGATWIN_ASSERT(candidate.bound <= candidate.time, "a plan beats its bound: ",
-                      candidate.bound.ns, " against ", candidate.time.ns);
+      MEGATWIN_ASSERT(candidate.bound <= candidate.time,
+                      "a plan beats its bound: ", candidate.bound.ns, " against ",
+                      candidate.time.ns);
     }
   });
   num_evaluated_ += static_cast<std::int64_t>(work.size());

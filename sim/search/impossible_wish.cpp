@@ -36,9 +36,9 @@ std::optional<FoundPlan> best_of(const Job& job, const SearchSpace& space,
 
 // In the order in which people would rather give way.
 constexpr std::array<SpaceKey, 13> kKeysToFree = {
-    SpaceKey::OverlapP2p,  SpaceKey::SequenceParallel, SpaceKey::Schedule, SpaceKey::ModelChunks,
-    SpaceKey::MicroBatch,  SpaceKey::Recompute,        SpaceKey::Zero,     SpaceKey::Data,
-    SpaceKey::Pipeline,    SpaceKey::Tensor,           SpaceKey::Context,  SpaceKey::ExpertTensor,
+    SpaceKey::OverlapP2p, SpaceKey::SequenceParallel, SpaceKey::Schedule, SpaceKey::ModelChunks,
+    SpaceKey::MicroBatch, SpaceKey::Recompute,        SpaceKey::Zero,     SpaceKey::Data,
+    SpaceKey::Pipeline,   SpaceKey::Tensor,           SpaceKey::Context,  SpaceKey::ExpertTensor,
     SpaceKey::Expert};
 
 void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& options,
@@ -50,8 +50,7 @@ void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& o
     const auto found = best_of(job, wider, options);
     if (!found) continue;
     const std::string name(name_of(key));
-    wish.relaxations.push_back({"search." + name + ": allow " +
-                                    value_text(found->report.plan, key),
+    wish.relaxations.push_back({"search." + name + ": allow " + value_text(found->report.plan, key),
                                 found->report.plan, found->report.step_time});
   }
   std::stable_sort(wish.relaxations.begin(), wish.relaxations.end(),
@@ -68,7 +67,8 @@ void relax_machines(const Job& job, const SearchOptions& options, ImpossibleWish
     group.count = before + std::max(before, 1);
     const auto found = best_of(larger, whole_space(larger), options);
     if (!found) continue;
-    wish.relaxations.push_back({"cluster: " + std::to_string(group.count) + " machines instead of " +
+    wish.relaxations.push_back({"cluster: " + std::to_string(group.count) +
+                                    " machines instead of " +
                                     std::to_string(job.cluster.groups.front().count),
                                 found->report.plan, found->report.step_time});
     return;

@@ -43,7 +43,8 @@ bool matters(const Plan& plan, const Plan& other, const std::string& effect) {
   if (effect == "pipeline") return either([](const Plan& p) { return p.pipeline > 1; });
   if (effect == "expert") return either([](const Plan& p) { return p.expert > 1; });
   if (effect == "context") return either([](const Plan& p) { return p.context > 1; });
-  if (effect == "data-parallel") return either([](const Plan& p) { return p.data * p.context > 1; });
+  if (effect == "data-parallel")
+    return either([](const Plan& p) { return p.data * p.context > 1; });
   if (effect == "recompute") {
     return either([](const Plan& p) { return p.recompute != model::RecomputeKind::None; });
   }
@@ -112,9 +113,9 @@ Loser slow_loser(const Job& job, const Plan& plan, const SimulationReport& winne
 
 Loser large_loser(const Job& job, const Plan& plan, Bytes memory_limit) {
   const SimulationReport report = report_of_plan(job, plan, {.sensitivities = false});
-  const auto heaviest = std::max_element(
-      report.memory.begin(), report.memory.end(),
-      [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
+  const auto heaviest =
+      std::max_element(report.memory.begin(), report.memory.end(),
+                       [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
   const std::array<std::pair<const char*, Bytes>, 5> parts = {
       {{"activations", heaviest->activations},
        {"optimizer states", heaviest->optimizer},

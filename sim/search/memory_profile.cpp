@@ -118,8 +118,8 @@ void MemoryProfile::add_stage(const ChunkLayout& layout, int stage,
         break;
     }
   }
-  Kind& kind = kinds_[static_cast<std::size_t>(
-      layout.kind_of_stage[static_cast<std::size_t>(stage)])];
+  Kind& kind =
+      kinds_[static_cast<std::size_t>(layout.kind_of_stage[static_cast<std::size_t>(stage)])];
   for (const Counts& counts : seen) {
     const auto covered = [&](const Counts& other) { return covers(other, counts); };
     if (std::any_of(kind.peaks.begin(), kind.peaks.end(), covered)) continue;

@@ -49,7 +49,10 @@ class FamilyWalk {
  public:
   FamilyWalk(const Job& job, const SearchSpace& space, const PlanFamily& family,
              const std::function<void(const PlanCode&, const Plan&)>& visit)
-      : job_(job), space_(space), visit_(visit), code_(family.code),
+      : job_(job),
+        space_(space),
+        visit_(visit),
+        code_(family.code),
         plan_(plan_of(job, space, family.code)) {}
 
   void run() {

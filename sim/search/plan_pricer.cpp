@@ -126,8 +126,12 @@ class PlanPricer::TaskTable {
   }
 
   Traffic& traffic_of(const Plan& plan) {
-    const TrafficKey key{plan.pipeline, plan.data, plan.zero_stage, plan.global_batch,
-                         plan.overlap_grad_reduce, plan.overlap_param_gather};
+    const TrafficKey key{plan.pipeline,
+                         plan.data,
+                         plan.zero_stage,
+                         plan.global_batch,
+                         plan.overlap_grad_reduce,
+                         plan.overlap_param_gather};
     auto& traffic = traffic_[key];
     if (!traffic) traffic = std::make_unique<Traffic>(job_, plan);
     return *traffic;
@@ -191,12 +195,13 @@ class PlanPricer::TaskTable {
     traffic.data_parallel.price_optimizer(input, pricer_, stage);
     StageCost cost;
     traffic.data_parallel.fill_memory(stage.parameters, contents, cost);
-    place->second = {.optimizer = model::round_to_instant(stage.optimizer + stage.optimizer_exposed),
-                     .parameters = cost.parameters,
-                     .gradients = cost.gradients,
-                     .optimizer_state = cost.optimizer_state,
-                     .buffers = cost.buffers,
-                     .overhead = cost.overhead};
+    place->second = {
+        .optimizer = model::round_to_instant(stage.optimizer + stage.optimizer_exposed),
+        .parameters = cost.parameters,
+        .gradients = cost.gradients,
+        .optimizer_state = cost.optimizer_state,
+        .buffers = cost.buffers,
+        .overhead = cost.overhead};
     return place->second;
   }
 

@@ -35,8 +35,7 @@ class Search {
       : job_(job),
         space_(space),
         options_(options),
-        memory_limit_((1 - options.memory_margin) *
-                      job.cluster.groups.front().gpu.memory_usable),
+        memory_limit_((1 - options.memory_margin) * job.cluster.groups.front().gpu.memory_usable),
         candidates_(job_, space_, memory_limit_, options.num_threads) {}
 
   SearchResult run() {
@@ -66,8 +65,7 @@ class Search {
   void report_progress(std::string_view phase, std::size_t done, std::size_t total) {
     if (!options_.progress) return;
     const std::lock_guard lock(progress_mutex_);
-    options_.progress(
-        {phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(total)});
+    options_.progress({phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(total)});
   }
 
   // The file's own plan, whatever the search may vary.
@@ -89,8 +87,8 @@ class Search {
     std::size_t done = 0;
     parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Candidate& candidate = candidates_.fitting()[places[i]];
-      SimulationReport report = report_of_plan(job_, candidates_.plan(candidate),
-                                               {.engine = EngineChoice::Events});
+      SimulationReport report =
+          report_of_plan(job_, candidates_.plan(candidate), {.engine = EngineChoice::Events});
       MEGATWIN_ASSERT(report.memory_peak == candidate.memory, report.memory_peak.value, " bytes, ",
                       candidate.memory.value, " in the search");
       result_.best[i] = {std::move(report), "events"};
@@ -169,7 +167,8 @@ class Search {
         return candidate.code[other.key] == other.index;
       };
       if (count.fit == 0) {
-        if (taken.insert(count.leanest->code).second) large.push_back(candidates_.plan(*count.leanest));
+        if (taken.insert(count.leanest->code).second)
+          large.push_back(candidates_.plan(*count.leanest));
         continue;
       }
       candidates_.evaluate_best(1, {}, has_value);
@@ -249,10 +248,8 @@ class Search {
   }
 
   void add_switch(SearchWorker& worker, const Plan& plan, SpaceKey key, Plan changed) {
-    SwitchEffect effect{.key = key,
-                        .from = value_text(plan, key),
-                        .to = value_text(changed, key),
-                        .plan = changed};
+    SwitchEffect effect{
+        .key = key, .from = value_text(plan, key), .to = value_text(changed, key), .plan = changed};
     if (effect.from == effect.to) return;
     const auto problems =
         model::plan_problems(job_.transformer, changed, job_.cluster, job_.software);

@@ -19,12 +19,25 @@ using model::Precision;
 using model::RecomputeKind;
 using model::ScheduleKind;
 
-constexpr std::array<std::string_view, kNumSpaceKeys> kNames = {
-    "tensor",        "pipeline",          "model_chunks", "context",
-    "expert",        "expert_tensor",     "data",         "micro_batch",
-    "global_batch",  "sequence_parallel", "zero",         "recompute",
-    "precision",     "dispatcher",        "schedule",     "overlap_grad_reduce",
-    "overlap_param_gather", "overlap_tensor_parallel", "overlap_p2p"};
+constexpr std::array<std::string_view, kNumSpaceKeys> kNames = {"tensor",
+                                                                "pipeline",
+                                                                "model_chunks",
+                                                                "context",
+                                                                "expert",
+                                                                "expert_tensor",
+                                                                "data",
+                                                                "micro_batch",
+                                                                "global_batch",
+                                                                "sequence_parallel",
+                                                                "zero",
+                                                                "recompute",
+                                                                "precision",
+                                                                "dispatcher",
+                                                                "schedule",
+                                                                "overlap_grad_reduce",
+                                                                "overlap_param_gather",
+                                                                "overlap_tensor_parallel",
+                                                                "overlap_p2p"};
 
 // Larger sizes are legal, yet nobody gains by them; `search:` can name them.
 constexpr std::int64_t kTensorMax = 64;
@@ -61,9 +74,8 @@ std::vector<bool> and_on(bool value) {
 }
 
 std::vector<RecomputeChoice> recompute_choices(const Job& job) {
-  std::vector<RecomputeChoice> choices = {{RecomputeKind::None},
-                                          {RecomputeKind::Selective},
-                                          {RecomputeKind::Full}};
+  std::vector<RecomputeChoice> choices = {
+      {RecomputeKind::None}, {RecomputeKind::Selective}, {RecomputeKind::Full}};
   if (job.software.framework == Framework::Fsdp2) choices.push_back({RecomputeKind::PerOp});
   for (const int layers : {1, 2, 4, 8}) {
     if (layers < job.transformer.num_layers) choices.push_back({RecomputeKind::Full, layers});
@@ -84,9 +96,9 @@ const Names<RecomputeKind>& recompute_names() {
 }
 const Names<Precision>& precision_names() {
   static const Names<Precision> names = {
-      {"fp32", Precision::Fp32},         {"fp16", Precision::Fp16},
-      {"bf16", Precision::Bf16},         {"bf16-pure", Precision::Bf16Pure},
-      {"amp-bf16", Precision::AmpBf16},  {"fp8", Precision::Fp8PerTensor},
+      {"fp32", Precision::Fp32},          {"fp16", Precision::Fp16},
+      {"bf16", Precision::Bf16},          {"bf16-pure", Precision::Bf16Pure},
+      {"amp-bf16", Precision::AmpBf16},   {"fp8", Precision::Fp8PerTensor},
       {"fp8-block", Precision::Fp8Block}, {"mxfp8", Precision::Mxfp8},
       {"nvfp4", Precision::Nvfp4}};
   return names;
@@ -143,24 +155,22 @@ class ValueReader {
   }
 
   void switches(SpaceKey key, const std::vector<std::string>& texts, std::vector<bool>& values) {
-    read(key, texts, "true, false", values,
-         [](const std::string& text) -> std::optional<bool> {
-           if (text == "true") return true;
-           if (text == "false") return false;
-           return std::nullopt;
-         });
+    read(key, texts, "true, false", values, [](const std::string& text) -> std::optional<bool> {
+      if (text == "true") return true;
+      if (text == "false") return false;
+      return std::nullopt;
+    });
   }
 
   template <class Value>
   void words(SpaceKey key, const std::vector<std::string>& texts, const Names<Value>& names,
              std::vector<Value>& values) {
-    read(key, texts, list_of(names), values,
-         [&](const std::string& text) -> std::optional<Value> {
-           for (const auto& [name, value] : names) {
-             if (name == text) return value;
-           }
-           return std::nullopt;
-         });
+    read(key, texts, list_of(names), values, [&](const std::string& text) -> std::optional<Value> {
+      for (const auto& [name, value] : names) {
+        if (name == text) return value;
+      }
+      return std::nullopt;
+    });
   }
 
   void recompute(const std::vector<std::string>& texts, std::vector<RecomputeChoice>& values) {
@@ -376,9 +386,7 @@ SearchSpace whole_space(const Job& job) {
   space.schedule = {ScheduleKind::OneForwardOneBackward, ScheduleKind::Interleaved,
                     ScheduleKind::GPipe, ScheduleKind::ZeroBubbleH1, ScheduleKind::ZeroBubbleV};
   const bool turns = has_overlap_switches(job.software.framework);
-  const auto overlap = [&](bool value) {
-    return turns ? and_on(value) : std::vector<bool>{value};
-  };
+  const auto overlap = [&](bool value) { return turns ? and_on(value) : std::vector<bool>{value}; };
   space.overlap_grad_reduce = overlap(plan.overlap_grad_reduce);
   space.overlap_param_gather = overlap(plan.overlap_param_gather);
   space.overlap_tensor_parallel = overlap(plan.overlap_tensor_parallel);
@@ -397,8 +405,8 @@ model::Result<SearchSpace> search_space(const Job& job, const scenarios::SearchR
     const auto key = static_cast<SpaceKey>(i);
     const std::string name(name_of(key));
     const auto listed = request.candidates.find(name);
-    const bool fixed = std::find(request.fixed.begin(), request.fixed.end(), name) !=
-                       request.fixed.end();
+    const bool fixed =
+        std::find(request.fixed.begin(), request.fixed.end(), name) != request.fixed.end();
     if (fixed && listed != request.candidates.end()) {
       faults.push_back({.file = job.name,
                         .key = "search." + name,

@@ -21,11 +21,11 @@ bool splits_backward(ScheduleKind schedule) {
 
 // What one kind of stage adds to any step.
 struct StageWork {
-  Nanoseconds micro_batch = 0;   // All chunks, both passes, sends that hold the lane.
+  Nanoseconds micro_batch = 0;    // All chunks, both passes, sends that hold the lane.
   Nanoseconds forward_first = 0;  // Of chunk 0, which every micro-batch visits first.
-  Nanoseconds backward_min = 0;  // The shortest backward pass.
-  Nanoseconds gather = 0;        // Before the first task.
-  Nanoseconds reduce = 0;        // Reductions that nothing can hide.
+  Nanoseconds backward_min = 0;   // The shortest backward pass.
+  Nanoseconds gather = 0;         // Before the first task.
+  Nanoseconds reduce = 0;         // Reductions that nothing can hide.
   Nanoseconds optimizer = 0;
 };
 

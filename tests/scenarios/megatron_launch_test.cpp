@@ -15,15 +15,15 @@ using scenarios::LaunchKind;
 scenarios::MegatronLaunch read(const std::string& text) {
   const auto kind = scenarios::recognise_launch(text);
   EXPECT_TRUE(kind.has_value());
-  auto launch = scenarios::read_megatron_launch("launch", text, kind.value_or(LaunchKind::Megatron));
+  auto launch =
+      scenarios::read_megatron_launch("launch", text, kind.value_or(LaunchKind::Megatron));
   EXPECT_TRUE(launch.has_value()) << (launch ? "" : model::to_text(launch.error()));
   return launch ? *std::move(launch) : scenarios::MegatronLaunch{};
 }
 
 bool warns_of(const scenarios::MegatronLaunch& launch, const std::string& part) {
-  return std::any_of(launch.warnings.begin(), launch.warnings.end(), [&](const auto& warning) {
-    return warning.find(part) != std::string::npos;
-  });
+  return std::any_of(launch.warnings.begin(), launch.warnings.end(),
+                     [&](const auto& warning) { return warning.find(part) != std::string::npos; });
 }
 
 // In the manner of Megatron-LM's examples: arrays with comments, defaults, arithmetic, $1.
@@ -184,8 +184,9 @@ TEST(ShellScript, HostileTextIsRefusedOrBounded) {
   std::string doubling = "A=0123456789\n";
   for (int i = 0; i < 60; ++i) doubling += "A=$A$A\n";
   EXPECT_TRUE(scenarios::parse_shell_script("x", doubling + "echo $A\n").has_value());
-  EXPECT_TRUE(scenarios::parse_shell_script("x", "A=$((1/0))\nB=$((9223372036854775807*2))\n"
-                                                 "cat <<EOF\n\" not a quote\nEOF\n")
+  EXPECT_TRUE(scenarios::parse_shell_script("x",
+                                            "A=$((1/0))\nB=$((9223372036854775807*2))\n"
+                                            "cat <<EOF\n\" not a quote\nEOF\n")
                   .has_value());
 }
 

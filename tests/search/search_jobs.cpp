@@ -16,18 +16,18 @@ model::Job job_from(const std::string& yaml) { return scenario_from(yaml).jobs.f
 
 std::string yaml_of(const std::string& model, int nodes, const std::string& framework,
                     int global_batch, const std::string& machine) {
-  return "model: {name: " + model + ", sequence_length: 2048}\ncluster: {nodes: [{type: " +
-         machine + ", count: " + std::to_string(nodes) + "}]}\nsoftware: {framework: " +
-         framework + "}\nplan: {global_batch: " + std::to_string(global_batch) + "}\n";
+  return "model: {name: " + model +
+         ", sequence_length: 2048}\ncluster: {nodes: [{type: " + machine +
+         ", count: " + std::to_string(nodes) + "}]}\nsoftware: {framework: " + framework +
+         "}\nplan: {global_batch: " + std::to_string(global_batch) + "}\n";
 }
 
 std::vector<ListedPlan> all_plans(const model::Job& job, const sim::SearchSpace& space) {
   std::vector<ListedPlan> plans;
   for (const sim::PlanFamily& family : sim::plan_families(job, space)) {
-    sim::for_each_plan(job, space, family,
-                       [&](const sim::PlanCode& code, const model::Plan& plan) {
-                         plans.push_back({code, plan});
-                       });
+    sim::for_each_plan(job, space, family, [&](const sim::PlanCode& code, const model::Plan& plan) {
+      plans.push_back({code, plan});
+    });
   }
   return plans;
 }

@@ -58,12 +58,12 @@ TEST(PlanList, ListsEveryLegalPlanOnce) {
     std::string text;
     for (int i = 0; i < sim::kNumSpaceKeys; ++i) {
       const auto key = static_cast<SpaceKey>(i);
-      const bool no_pipeline = plan.pipeline == 1 &&
-                               (key == SpaceKey::Schedule || key == SpaceKey::OverlapP2p);
+      const bool no_pipeline =
+          plan.pipeline == 1 && (key == SpaceKey::Schedule || key == SpaceKey::OverlapP2p);
       const bool no_traffic = key == SpaceKey::OverlapParamGather && plan.zero_stage == 0;
       const bool no_cut = key == SpaceKey::SequenceParallel && plan.tensor == 1;
-      const bool no_overlap = key == SpaceKey::OverlapTensorParallel &&
-                              !(plan.sequence_parallel && plan.tensor > 1);
+      const bool no_overlap =
+          key == SpaceKey::OverlapTensorParallel && !(plan.sequence_parallel && plan.tensor > 1);
       if (no_pipeline || no_traffic || no_cut || no_overlap) continue;
       text += value_text(plan, key) + " ";
     }
@@ -73,14 +73,25 @@ TEST(PlanList, ListsEveryLegalPlanOnce) {
   std::set<std::string> expected;
   std::function<void(sim::PlanCode, int)> choose = [&](sim::PlanCode code, int key) {
     if (key < sim::kNumSpaceKeys) {
-      const std::vector<std::size_t> sizes = {
-          space.tensor.size(), space.pipeline.size(), space.model_chunks.size(),
-          space.context.size(), space.expert.size(), space.expert_tensor.size(), 1,
-          space.micro_batch.size(), space.global_batch.size(), space.sequence_parallel.size(),
-          space.zero.size(), space.recompute.size(), space.precision.size(),
-          space.dispatcher.size(), space.schedule.size(), space.overlap_grad_reduce.size(),
-          space.overlap_param_gather.size(), space.overlap_tensor_parallel.size(),
-          space.overlap_p2p.size()};
+      const std::vector<std::size_t> sizes = {space.tensor.size(),
+                                              space.pipeline.size(),
+                                              space.model_chunks.size(),
+                                              space.context.size(),
+                                              space.expert.size(),
+                                              space.expert_tensor.size(),
+                                              1,
+                                              space.micro_batch.size(),
+                                              space.global_batch.size(),
+                                              space.sequence_parallel.size(),
+                                              space.zero.size(),
+                                              space.recompute.size(),
+                                              space.precision.size(),
+                                              space.dispatcher.size(),
+                                              space.schedule.size(),
+                                              space.overlap_grad_reduce.size(),
+                                              space.overlap_param_gather.size(),
+                                              space.overlap_tensor_parallel.size(),
+                                              space.overlap_p2p.size()};
       for (std::size_t i = 0; i < sizes[static_cast<std::size_t>(key)]; ++i) {
         code.index[static_cast<std::size_t>(key)] = static_cast<std::uint16_t>(i);
         choose(code, key + 1);
@@ -93,8 +104,8 @@ TEST(PlanList, ListsEveryLegalPlanOnce) {
                                    plan.schedule == model::ScheduleKind::ZeroBubbleV)) {
       return;  // Plain 1F1B under another name.
     }
-    const bool all_layers = plan.recompute_layers * plan.pipeline * plan.model_chunks >=
-                            job.transformer.num_layers;
+    const bool all_layers =
+        plan.recompute_layers * plan.pipeline * plan.model_chunks >= job.transformer.num_layers;
     if (plan.recompute_layers > 0 && all_layers) return;
     if (plan.data * plan.context == 1 && code[SpaceKey::Zero] > 0) return;
     if (!model::check_plan(job.transformer, plan, job.cluster, job.software).empty()) return;

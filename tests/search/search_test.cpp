@@ -130,10 +130,9 @@ TEST_F(SearchAnswer, TheBestTenComeOutOfSimulateToTheBit) {
     EXPECT_TRUE(found.report.fits);
     EXPECT_EQ(found.depth, "events");
   }
-  EXPECT_TRUE(std::is_sorted(result().best.begin(), result().best.end(),
-                             [](const auto& a, const auto& b) {
-                               return a.report.step_time < b.report.step_time;
-                             }));
+  EXPECT_TRUE(std::is_sorted(
+      result().best.begin(), result().best.end(),
+      [](const auto& a, const auto& b) { return a.report.step_time < b.report.step_time; }));
 }
 
 TEST_F(SearchAnswer, EveryLoserWinsWithoutItsReason) {
