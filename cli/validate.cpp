@@ -1,35 +1,130 @@
 #include "cli/validate.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
 #include "cli/diagnostics.h"
 #include "cli/report/validation_report.h"
+#include "scenarios/document.h"
+#include "scenarios/gpu_profile_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/measured_rows.h"
+#include "scenarios/operation_rows.h"
 #include "sim/simulate.h"
 #include "sim/validate.h"
+#include "sim/validate_operations.h"
 
 namespace megatwin::cli {
+namespace {
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+model::Result<sim::Validation> validate_csv(const ValidateArguments& arguments) {
+  const auto effects = sim::effects_without({arguments.without.begin(), arguments.without.end()});
+  if (!effects) {
+    return model::fail(
+        model::Diagnostic{.file = "--without",
+                          .message = "unknown effect in '" + join(arguments.without) + "'",
+                          .allowed = join(sim::effect_names())});
+  }
+  MEGATWIN_TRY(const auto rows, scenarios::read_measured_rows(arguments.file));
+  if (rows.empty()) {
+    return model::fail(model::Diagnostic{.file = arguments.file,
+                                         .message = "holds a header but no rows",
+                                         .allowed = "one measured step a line"});
+  }
+  return sim::validate_steps(rows, scenarios::load_hardware_catalogue(),
+                             {.apart = {arguments.apart.begin(), arguments.apart.end()},
+                              .effects = *effects,
+                              .adjust = {}});
+}
+
+model::Result<model::Gpu> find_gpu(const std::string& name) {
+  const model::HardwareCatalogue catalogue = scenarios::load_hardware_catalogue();
+  const auto alias = catalogue.gpu_aliases.find(name);
+  const auto found =
+      catalogue.gpus.find(alias == catalogue.gpu_aliases.end() ? name : alias->second);
+  if (found != catalogue.gpus.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [key, gpu] : catalogue.gpus) names.push_back(key);
+  std::string allowed = join(names);
+  const std::string near = model::nearest_word(name, names);
+  if (!near.empty()) allowed += "; did you mean '" + near + "'?";
+  const std::string message =
+      name.empty() ? "which GPU the lines were measured on" : "unknown GPU '" + name + "'";
+  return model::fail(
+      model::Diagnostic{.file = "--gpu", .message = message, .allowed = std::move(allowed)});
+}
+
+// The same shape as a validation of steps, so that one writer serves both.
+sim::Validation as_validation(const sim::OperationValidation& operations) {
+  sim::Validation validation;
+  std::map<std::string, int> reasons;
+  for (const sim::OperationCheck& check : operations.rows) {
+    sim::ValidatedRow row{.id = check.id, .group = check.group};
+    row.measured = check.measured;
+    row.status = check.scored ? "scored" : "not_predicted";
+    row.reason = check.reason;
+    row.assumptions = check.assumptions;
+    if (check.scored) {
+      row.predicted = check.predicted;
+      row.error = check.error;
+    } else {
+      ++reasons[check.reason];
+    }
+    validation.rows.push_back(std::move(row));
+  }
+  for (const sim::OperationGroup& group : operations.groups) {
+    validation.groups.push_back({.group = group.group,
+                                 .rows = group.rows,
+                                 .scored = group.scored,
+                                 .median_abs_error = group.median_abs_error,
+                                 .p90_abs_error = group.p90_abs_error,
+                                 .worst = group.worst,
+                                 .bias = group.bias,
+                                 .rank_correlation = group.rank_correlation});
+  }
+  validation.mean_of_group_medians = operations.mean_of_group_medians;
+  validation.coverage_predicted = operations.predicted;
+  validation.coverage_rows = static_cast<int>(operations.rows.size());
+  if (!operations.rows.empty()) {
+    validation.coverage_fraction =
+        static_cast<double>(operations.predicted) / static_cast<double>(operations.rows.size());
+  }
+  validation.coverage_reasons.assign(reasons.begin(), reasons.end());
+  std::stable_sort(validation.coverage_reasons.begin(), validation.coverage_reasons.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return validation;
+}
+
+model::Result<sim::Validation> validate_jsonl(const ValidateArguments& arguments) {
+  model::Diagnostics faults;
+  const auto gpu = find_gpu(arguments.gpu);
+  if (!gpu) faults = gpu.error();
+  const auto text = scenarios::read_file(arguments.file);
+  if (!text) faults.insert(faults.end(), text.error().begin(), text.error().end());
+  if (!faults.empty()) return model::fail(std::move(faults));
+  MEGATWIN_TRY(const auto rows, scenarios::parse_operation_rows(*text, arguments.file));
+  MEGATWIN_TRY(const auto profile, scenarios::gpu_profile(*gpu));
+  return as_validation(sim::validate_operations(rows, *gpu, profile));
+}
+
+}  // namespace
 
 int validate_command(const ValidateArguments& arguments, Console& console) {
-  const auto effects = sim::effects_without({arguments.without.begin(), arguments.without.end()});
-  model::Diagnostics faults;
-  if (!effects) {
-    std::string allowed;
-    for (const std::string& name : sim::effect_names()) {
-      allowed += (allowed.empty() ? "" : ", ") + name;
-    }
-    faults = {{.file = "--without", .message = "unknown effect", .allowed = allowed}};
-  }
-  const auto rows = scenarios::read_measured_rows(arguments.file);
-  if (!rows) faults.insert(faults.end(), rows.error().begin(), rows.error().end());
-  if (!faults.empty()) {
-    print_diagnostics(faults, arguments.json_diagnostics, console);
+  const bool operations = std::filesystem::path(arguments.file).extension() == ".jsonl";
+  const auto validation = operations ? validate_jsonl(arguments) : validate_csv(arguments);
+  if (!validation) {
+    print_diagnostics(validation.error(), arguments.json_diagnostics, console);
     return kExitBadInput;
   }
-  const sim::Validation validation = sim::validate_steps(
-      *rows, scenarios::load_hardware_catalogue(),
-      {.apart = {arguments.apart.begin(), arguments.apart.end()}, .effects = *effects});
-  console.out << (arguments.json ? json_validation(validation)
-                                 : terminal_validation(validation, arguments.all));
+  console.out << (arguments.json ? json_validation(*validation)
+                                 : terminal_validation(*validation, arguments.all));
   return kExitAnswer;
 }
 

@@ -10,7 +10,9 @@
 namespace megatwin::cli {
 
 struct ValidateArguments {
-  std::string file;                  // CSV with the columns of scenarios/measured/*.csv.
+  // Steps: CSV with the columns of scenarios/measured/*.csv. Single operations: *.jsonl.
+  std::string file;
+  std::string gpu;                   // On which the operations were measured.
   std::vector<std::string> apart;    // Groups outside the mean and the coverage.
   std::vector<std::string> without;  // Effects to leave out.
   bool json = false;

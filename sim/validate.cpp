@@ -58,9 +58,9 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
 // Equal configuration: everything but where and when it was measured.
 std::string configuration_key(const MeasuredRow& row) {
   std::string key;
-  for (const char* column : {"framework", "model_name", "gpu", "gpus", "tp", "sp", "cp", "pp", "vpp",
-                             "ep", "dp", "zero_stage", "micro_batch", "global_batch", "precision",
-                             "recompute", "overlap", "seq_len", "layers"}) {
+  for (const char* column : {"framework", "model_name", "gpu", "gpus", "tp", "sp", "cp", "pp",
+                             "vpp", "ep", "dp", "zero_stage", "micro_batch", "global_batch",
+                             "precision", "recompute", "overlap", "seq_len", "layers"}) {
     key += row.text(column) + "|";
   }
   return key;
@@ -128,14 +128,16 @@ void predict(const MeasuredRow& row, const model::HardwareCatalogue& catalogue,
   if (const auto* refusal = std::get_if<PlanRefusal>(&answer)) {
     // A plan that was run fits: a prediction of more memory than there is, is scored all the same.
     if (refusal->report) report = &*refusal->report;
-    result.reason = refusal->reasons.empty() ? refusal->message : refusal->reasons.front();
+    result.reason = refusal->report ? "predicted not to fit, though it ran: " + refusal->message
+                                    : refusal->reasons.front();
   }
   if (report == nullptr) {
     result.status = "not_predicted";
     return;
   }
   result.predicted = report->step_time;
-  result.predicted_memory = report->memory_peak;
+  // What published tables state: the framework's allocator, without context and NCCL.
+  result.predicted_memory = report->memory_allocated;
 }
 
 }  // namespace

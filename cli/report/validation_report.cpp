@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -54,9 +56,13 @@ std::string groups_text(const sim::Validation& validation) {
 
 std::string rows_text(const sim::Validation& validation, bool all) {
   constexpr std::size_t kShown = 10;
+  std::set<std::string> apart;
+  for (const sim::ValidatedGroup& group : validation.groups) {
+    if (group.apart) apart.insert(group.group);
+  }
   std::vector<const sim::ValidatedRow*> scored;
   for (const sim::ValidatedRow& row : validation.rows) {
-    if (row.error) scored.push_back(&row);
+    if (row.error && (all || apart.count(row.group) == 0)) scored.push_back(&row);
   }
   std::stable_sort(scored.begin(), scored.end(), [](const auto* a, const auto* b) {
     return std::abs(*a->error) > std::abs(*b->error);

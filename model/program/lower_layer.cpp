@@ -28,12 +28,13 @@ struct TensorTraffic {
   // After a row-parallel product: partial sums are reduced.
   void after_row(OpList& ops, std::string_view name) const {
     if (!on()) return;
-    ops.collective(name,
-                   sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
-                   GroupKind::Tensor, message());
+    ops.collective(
+        name, sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        GroupKind::Tensor, message());
     if (chunked()) ops.chunked();
   }
-  // Backward of a column-parallel product: gather its input again beside dgrad, reduce dX beside wgrad.
+  // Backward of a column-parallel product: gather its input again beside dgrad, reduce dX beside
+  // wgrad.
   void column_backward(OpList& ops, std::string_view gather_name, std::string_view reduce_name,
                        GemmShape dgrad, std::string_view dgrad_name, GemmShape wgrad,
                        std::string_view wgrad_name) const {
@@ -59,7 +60,8 @@ struct TensorTraffic {
   }
 };
 
-GemmShape forward_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
+GemmShape forward_shape(const LoweringInput& input, std::int64_t m, std::int64_t n,
+                        std::int64_t k) {
   return {.m = m, .n = n, .k = k, .type = gemm_type(input.plan.precision)};
 }
 GemmShape dgrad_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -78,7 +80,8 @@ GemmShape wgrad_shape(const LoweringInput& input, std::int64_t m, std::int64_t n
           .layout = GemmLayout::WeightGradient};
 }
 
-// Without fusion into the product, Megatron adds a 16-bit gradient into its fp32 buffer by a kernel.
+// Without fusion into the product, Megatron adds a 16-bit gradient into its fp32 buffer by a
+// kernel.
 void accumulate_weight(const LoweringInput& input, OpList& ops, std::int64_t weights) {
   const Framework framework = input.software.framework;
   const bool megatron_of_old = framework == Framework::Megatron2020 ||
@@ -95,11 +98,8 @@ void accumulate_weight(const LoweringInput& input, OpList& ops, std::int64_t wei
 }
 
 // Operands that no fused kernel writes in fp8 are cast (and transposed for the weight gradient).
-void quantise(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
-              std::string_view name, double elements) {
-  if (!sizes.fp8) return;
-  const bool current_scaling = input.plan.precision != Precision::Fp8PerTensor;
-  ops.memory(name, (current_scaling ? 2.0 : 2.0) * elements, 2 * elements, 1);
+void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
+  if (sizes.fp8) ops.memory(name, 2 * elements, 2 * elements, 1);
 }
 
 void norm_forward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
@@ -159,16 +159,14 @@ void unfused_core_forward(const LoweringInput& input, const LayerSizes& sizes, O
   const std::int64_t q = sizes.sequence_local, s = sizes.sequence;
   const double scores = as_double(heads) * as_double(q) * as_double(s);
   const DataType type = base_type(input.plan.precision);
-  ops.gemm("attention.scores",
-           {.m = q, .n = s, .k = sizes.head_dim, .batch = heads, .type = type});
+  ops.gemm("attention.scores", {.m = q, .n = s, .k = sizes.head_dim, .batch = heads, .type = type});
   if (input.software.fused_softmax) {
     ops.memory("attention.softmax", 2 * scores, 2 * scores);
   } else {
     ops.memory("attention.softmax", 8 * scores, 8 * scores, 4);
   }
   if (input.software.dropout) ops.memory("attention.dropout", 2 * scores, 3 * scores);
-  ops.gemm("attention.values",
-           {.m = q, .n = sizes.head_dim, .k = s, .batch = heads, .type = type});
+  ops.gemm("attention.values", {.m = q, .n = sizes.head_dim, .k = s, .batch = heads, .type = type});
 }
 
 void unfused_core_backward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops) {
@@ -177,12 +175,9 @@ void unfused_core_backward(const LoweringInput& input, const LayerSizes& sizes, 
   const double scores = as_double(heads) * as_double(q) * as_double(s);
   const DataType type = base_type(input.plan.precision);
   const auto product = [&](std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) {
-    ops.gemm(name, {.m = m,
-                    .n = n,
-                    .k = k,
-                    .batch = heads,
-                    .type = type,
-                    .layout = GemmLayout::DataGradient});
+    ops.gemm(
+        name,
+        {.m = m, .n = n, .k = k, .batch = heads, .type = type, .layout = GemmLayout::DataGradient});
   };
   product("attention.values.dP", q, s, d);
   product("attention.values.dV", s, d, q);
@@ -214,7 +209,8 @@ AttentionShape fused_shape(const LoweringInput& input, const LayerSizes& sizes, 
 }
 
 // The core attention of every layer; a sliding window on each n-th layer is priced as its share.
-void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& ops, bool backward) {
+void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
+                    bool backward) {
   if (input.software.attention == AttentionKernel::Unfused) {
     backward ? unfused_core_backward(input, sizes, ops) : unfused_core_forward(input, sizes, ops);
     return;
@@ -229,6 +225,11 @@ void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList&
     shape.window = static_cast<std::int64_t>((windowed + (period - 1) * full) / period);
   }
   if (sizes.context > 1) {
+    // Chunks from both ends balance the ranks: each query sees half of all keys on average.
+    if (shape.window == 0) {
+      shape.causal = false;
+      shape.key_length = sizes.sequence / 2;
+    }
     // Ring attention: keys and values of the other c − 1 ranks travel beside the compute.
     const double kv = 2 * as_double(sizes.batch * sizes.sequence_local) *
                       as_double(sizes.key_value_width) * sizes.element;
@@ -299,7 +300,7 @@ void output_projection_backward(const LoweringInput& input, const LayerSizes& si
   const std::int64_t T = sizes.tokens, h = sizes.hidden;
   const TensorTraffic traffic{input, sizes};
   traffic.row_backward(backward, "proj.gather.backward");
-  quantise(input, sizes, backward, "proj.cast.backward", as_double(T * h));
+  quantise(sizes, backward, "proj.cast.backward", as_double(T * h));
   backward.gemm("proj.dgrad", dgrad_shape(input, T, h, width));
   backward.gemm("proj.wgrad", wgrad_shape(input, T, h, width));
   accumulate_weight(input, backward, h * width);
@@ -315,8 +316,8 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
   const std::int64_t out_width =
       latent ? latent_sizes(input.transformer, sizes).v_width : sizes.query_width;
   const TensorTraffic traffic{input, sizes};
-  const bool bias_kernel = input.transformer.qkv_bias &&
-                           input.software.fusion == ElementwiseFusion::BiasFused;
+  const bool bias_kernel =
+      input.transformer.qkv_bias && input.software.fusion == ElementwiseFusion::BiasFused;
 
   norm_forward(input, sizes, forward, "norm1");
   traffic.before_column(forward, "qkv.gather");
@@ -334,7 +335,7 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
     rope(input, sizes, forward, "rope");
   }
   core_attention(input, sizes, forward, false);
-  quantise(input, sizes, forward, "proj.cast", as_double(T * out_width));
+  quantise(sizes, forward, "proj.cast", as_double(T * out_width));
   forward.gemm("proj", forward_shape(input, T, h, out_width));
   traffic.after_row(forward, "proj.reduce");
   residual_forward(input, sizes, forward, "residual1");
@@ -357,7 +358,7 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
     }
     // The gradients of query, key and value are concatenated for the joint product.
     backward.memory("qkv.concat", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
-    quantise(input, sizes, backward, "qkv.cast.backward", as_double(T * qkv));
+    quantise(sizes, backward, "qkv.cast.backward", as_double(T * qkv));
     traffic.column_backward(backward, "qkv.gather.backward", "qkv.reduce.backward",
                             dgrad_shape(input, T, qkv, h), "qkv.dgrad",
                             wgrad_shape(input, T, qkv, h), "qkv.wgrad");
@@ -373,11 +374,12 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
 namespace {
 
 // The non-linearity between the two products of a feed-forward: bytes a token and element.
-void activation_ops(const LoweringInput& input, OpList& forward, OpList& backward, double elements) {
+void activation_ops(const LoweringInput& input, OpList& forward, OpList& backward,
+                    double elements) {
   const bool gated = is_gated(input.transformer.activation);
   const bool eager = input.software.fusion == ElementwiseFusion::Eager;
   if (gated && eager) {
-    forward.memory("activation", 6 * elements, 4 * elements, 2);   // SiLU, then the product.
+    forward.memory("activation", 6 * elements, 4 * elements, 2);  // SiLU, then the product.
     backward.memory("activation.backward", 12 * elements, 6 * elements, 3);
   } else if (gated) {
     forward.memory("activation", 4 * elements, 2 * elements);
@@ -404,19 +406,19 @@ void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::i
   forward.gemm("fc1", forward_shape(input, T, up, h));
   OpList activation_backward(forward.count());
   activation_ops(input, forward, activation_backward, as_double(T * f));
-  quantise(input, sizes, forward, "fc2.cast", as_double(T * f));
+  quantise(sizes, forward, "fc2.cast", as_double(T * f));
   forward.gemm("fc2", forward_shape(input, T, h, f));
   traffic.after_row(forward, "fc2.reduce");
   residual_forward(input, sizes, forward, "residual2");
 
   residual_backward(input, sizes, backward, "residual2.backward");
   traffic.row_backward(backward, "fc2.gather.backward");
-  quantise(input, sizes, backward, "fc2.cast.backward", as_double(T * h));
+  quantise(sizes, backward, "fc2.cast.backward", as_double(T * h));
   backward.gemm("fc2.dgrad", dgrad_shape(input, T, h, f));
   backward.gemm("fc2.wgrad", wgrad_shape(input, T, h, f));
   accumulate_weight(input, backward, h * f);
   backward.add_all(activation_backward.take());
-  quantise(input, sizes, backward, "fc1.cast.backward", as_double(T * up));
+  quantise(sizes, backward, "fc1.cast.backward", as_double(T * up));
   traffic.column_backward(backward, "fc1.gather.backward", "fc1.reduce.backward",
                           dgrad_shape(input, T, up, h), "fc1.dgrad", wgrad_shape(input, T, up, h),
                           "fc1.wgrad");

@@ -65,14 +65,14 @@ void lower_embedding(const LoweringInput& input, const LayerSizes& sizes, TaskOp
   if (input.transformer.position == PositionKind::Learned) {
     forward.memory("embedding.position", 2 * x, x, 2);
   }
-  if (sizes.tensor > 1) {
-    forward.collective("embedding.reduce",
-                       sizes.sequence_parallel ? CollectiveKind::ReduceScatter
-                                               : CollectiveKind::AllReduce,
-                       GroupKind::Tensor, x);
+  if (sizes.tensor > 1 && input.software.shards_head) {
+    forward.collective(
+        "embedding.reduce",
+        sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        GroupKind::Tensor, x);
     if (sizes.sequence_parallel) {
-      backward.collective("embedding.gather.backward", CollectiveKind::AllGather,
-                          GroupKind::Tensor, x);
+      backward.collective("embedding.gather.backward", CollectiveKind::AllGather, GroupKind::Tensor,
+                          x);
     }
   }
   if (input.software.dropout) forward.memory("embedding.dropout", x, 1.5 * x);
@@ -91,7 +91,8 @@ struct LossTraffic {
 LossTraffic loss_traffic(const SoftwareStack& software) {
   if (software.fused_cross_entropy) return {6, 2, 2, 2, 4};
   const bool megatron = software.framework != Framework::Fsdp1 &&
-                        software.framework != Framework::Fsdp2;
+                        software.framework != Framework::Fsdp2 &&
+                        software.framework != Framework::PytorchCompile;
   if (megatron) return {22, 20, 8, 6, 12};
   return {10, 8, 10, 8, 5};
 }
@@ -102,7 +103,7 @@ MicroOps loss_head_forward(const LoweringInput& input, const LayerSizes& sizes) 
   const double logits = as_double(T * V);
   const LossTraffic traffic = loss_traffic(input.software);
   OpList ops(1);
-  if (sizes.tensor > 1 && sizes.sequence_parallel) {
+  if (sizes.tensor > 1 && sizes.sequence_parallel && input.software.shards_head) {
     ops.collective("logits.gather", CollectiveKind::AllGather, GroupKind::Tensor,
                    as_double(T * h) * sizes.element);
   }
@@ -110,7 +111,7 @@ MicroOps loss_head_forward(const LoweringInput& input, const LayerSizes& sizes) 
   ops.gemm("logits", {.m = T, .n = V, .k = h, .type = base_type(input.plan.precision)});
   ops.memory("loss", traffic.forward_read * logits, traffic.forward_written * logits,
              traffic.kernels);
-  if (sizes.tensor > 1) {
+  if (sizes.tensor > 1 && input.software.shards_head) {
     ops.collective("loss.reduce", CollectiveKind::AllReduce, GroupKind::Tensor, 12 * as_double(T));
   }
   return ops.take();
@@ -126,11 +127,11 @@ MicroOps loss_head_backward(const LoweringInput& input, const LayerSizes& sizes)
   ops.memory("loss.backward", traffic.backward_read * logits, traffic.backward_written * logits, 3);
   ops.gemm("logits.dgrad",
            {.m = T, .n = h, .k = V, .type = type, .layout = GemmLayout::DataGradient});
-  if (sizes.tensor > 1) {
-    ops.collective("logits.reduce.backward",
-                   sizes.sequence_parallel ? CollectiveKind::ReduceScatter
-                                           : CollectiveKind::AllReduce,
-                   GroupKind::Tensor, as_double(T * h) * sizes.element);
+  if (sizes.tensor > 1 && input.software.shards_head) {
+    ops.collective(
+        "logits.reduce.backward",
+        sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        GroupKind::Tensor, as_double(T * h) * sizes.element);
     if (input.software.overlap_tp_backward_wgrad) ops.overlap_next(1);
   }
   ops.gemm("logits.wgrad", {.m = V,
@@ -188,7 +189,8 @@ TaskOps lower_chunk(const LoweringInput& input, const ChunkContent& content) {
     head.forward = loss_head_forward(input, sizes);
     head.backward = loss_head_backward(input, sizes);
   }
-  for (const TaskOps* part : {&embedding, &dense, &moe, &head, &mtp}) append(ops.forward, part->forward);
+  for (const TaskOps* part : {&embedding, &dense, &moe, &head, &mtp})
+    append(ops.forward, part->forward);
   for (const TaskOps* part : {&mtp, &head, &moe, &dense, &embedding}) {
     append(ops.backward, part->backward);
   }

@@ -24,7 +24,8 @@ LayerSizes::LayerSizes(const LoweringInput& input) {
   query_width = query_heads * head_dim;
   key_value_width = key_value_heads * head_dim;
   ffn = model.ffn_hidden_size / tensor;
-  vocab = (model.vocab_size + tensor - 1) / tensor;
+  const int head_tensor = input.software.shards_head ? tensor : 1;
+  vocab = (model.vocab_size + head_tensor - 1) / head_tensor;
   element = size_of(base_type(plan.precision)).value;
   const DataType type = gemm_type(plan.precision);
   fp8 = type == DataType::Fp8 || type == DataType::Fp4;

@@ -1,6 +1,6 @@
 // Bytes kept from forward to backward, tensor by tensor, for each recompute kind and stack.
-// Source of the bookkeeping: Korthikanti et al., arXiv:2205.05198, section 4 (equations 1-6) for the
-// unfused GPT layer; the modern layer follows the same rules with fused attention and a gate.
+// Source of the bookkeeping: Korthikanti et al., arXiv:2205.05198, section 4 (equations 1-6) for
+// the unfused GPT layer; the modern layer follows the same rules with fused attention and a gate.
 #include <algorithm>
 
 #include "model/program/op_list.h"
@@ -12,14 +12,14 @@ double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 // Saved bytes of one layer, sorted by what a recompute kind may drop.
 struct LayerSaved {
-  double input = 0;          // The layer's input: kept by every kind.
-  double norms = 0;          // Norm outputs (inputs of the column-parallel products) and mid residual.
-  double masks = 0;          // Dropout masks of the two residual branches.
-  double qkv = 0;            // Query, key, value.
-  double scores = 0;         // Softmax output, dropout mask and output of the unfused core.
-  double core_output = 0;    // Attention output (input of the projection) and its log-sum-exp.
+  double input = 0;   // The layer's input: kept by every kind.
+  double norms = 0;   // Norm outputs (inputs of the column-parallel products) and mid residual.
+  double masks = 0;   // Dropout masks of the two residual branches.
+  double qkv = 0;     // Query, key, value.
+  double scores = 0;  // Softmax output, dropout mask and output of the unfused core.
+  double core_output = 0;  // Attention output (input of the projection) and its log-sum-exp.
   double activation_input = 0, activation_output = 0;
-  double experts = 0;        // Router, permuted copies, expert intermediates.
+  double experts = 0;  // Router, permuted copies, expert intermediates.
 
   double all() const {
     return input + norms + masks + qkv + scores + core_output + activation_input +
@@ -34,11 +34,10 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const double x = as_double(sizes.tokens_sp * sizes.hidden);
   const double T = as_double(sizes.tokens);
   const double stored = sizes.fp8 ? 1 : e;  // A quantised operand is what its product keeps.
-  const bool compiled = software.framework == Framework::PytorchCompile;
   LayerSaved saved;
   saved.input = e * x;
-  // Residual in the middle, and both norm outputs; a compiler recomputes the latter.
-  saved.norms = e * x + (compiled ? 0 : 2 * stored * x);
+  // Residual in the middle, and both norm outputs.
+  saved.norms = e * x + 2 * stored * x;
   if (software.dropout) saved.masks = 2 * x;
   double out_width = as_double(sizes.query_width);
   if (model.latent) {
@@ -62,7 +61,7 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   if (!moe) {
     const double gate = is_gated(model.activation) ? 2 : 1;
     saved.activation_input = gate * e * T * as_double(sizes.ffn);
-    saved.activation_output = compiled ? 0 : stored * T * as_double(sizes.ffn);
+    saved.activation_output = stored * T * as_double(sizes.ffn);
     return saved;
   }
   const MixtureOfExperts& experts = *model.experts;
@@ -98,6 +97,23 @@ double kept(const LayerSaved& saved, RecomputeKind kind) {
   return saved.all();
 }
 
+// Bytes a logit of the loss head: kept from forward to backward, and short-lived in each.
+struct LogitBytes {
+  double kept, forward, backward;
+};
+
+LogitBytes logit_bytes(const SoftwareStack& software) {
+  // Fused: the 16-bit logits, and their gradient beside them.
+  if (software.fused_cross_entropy) return {2, 0, 2};
+  // Eager: 16-bit logits and fp32 log-softmax are kept; an fp32 copy passes by in forward, in
+  // backward an fp32 gradient and its 16-bit cast.
+  const bool eager = software.framework == Framework::Fsdp1 ||
+                     software.framework == Framework::Fsdp2 ||
+                     software.framework == Framework::PytorchCompile;
+  if (eager) return {6, 4, 6};
+  return {4, 4, 4};  // Megatron's vocabulary-parallel loss keeps one fp32 softmax.
+}
+
 // Inputs of the weight gradients, and the output gradients that they meet.
 double weight_gradient_inputs(const LoweringInput& input, const LayerSizes& sizes, bool moe) {
   const LayerSaved saved = layer_saved(input, sizes, moe);
@@ -129,19 +145,23 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
     }
   };
   add_layers(content.dense_layers, false);
-  add_layers(content.moe_layers + content.mtp_layers, content.moe_layers + content.mtp_layers > 0 &&
-                                                          input.transformer.experts.has_value());
-  if (content.embedding && input.software.dropout) chunk += as_double(sizes.tokens_sp * sizes.hidden);
+  add_layers(content.moe_layers + content.mtp_layers,
+             content.moe_layers + content.mtp_layers > 0 && input.transformer.experts.has_value());
+  if (content.embedding && input.software.dropout)
+    chunk += as_double(sizes.tokens_sp * sizes.hidden);
   SavedActivations result;
-  double transient_forward = 4 * x, transient_backward = recomputed_layer + 6 * x;
+  // Whole gathered inputs and unreduced outputs beside the shards, under sequence parallelism.
+  const double whole = sizes.element * as_double(sizes.tokens * sizes.hidden);
+  const double gathered = sizes.sequence_parallel ? 3 * whole : 0;
+  double transient_forward = 4 * x + gathered;
+  double transient_backward = recomputed_layer + 6 * x + gathered;
   if (content.head) {
     const int passes = 1 + content.mtp_layers;
     chunk += passes * (2 * x);  // Input of the final norm and of the logits product.
-    // Logits in 16 bits and what the loss keeps of them; the gradient takes the place of one copy.
-    const double kept_logits = input.software.fused_cross_entropy ? 2 * logits : 4 * logits;
-    chunk += passes * kept_logits;
-    transient_forward = std::max(transient_forward, 4 * logits);
-    transient_backward = std::max(transient_backward, 4 * logits);
+    const LogitBytes bytes = logit_bytes(input.software);
+    chunk += passes * bytes.kept * logits;
+    transient_forward = std::max(transient_forward, bytes.forward * logits);
+    transient_backward = std::max(transient_backward, bytes.backward * logits);
   }
   result.chunk = {chunk};
   result.forward_transient = {transient_forward};

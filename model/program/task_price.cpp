@@ -4,6 +4,7 @@
 
 #include "model/compute_cost.h"
 #include "model/program/group_topology.h"
+#include "model/stragglers.h"
 
 namespace megatwin::model {
 namespace {
@@ -56,6 +57,20 @@ Seconds& compute_of(TaskPrice& price, const MicroOp& op) {
 
 }  // namespace
 
+TaskPrice operator+(const TaskPrice& a, const TaskPrice& b) {
+  return {.duration = a.duration + b.duration,
+          .gemm = a.gemm + b.gemm,
+          .attention = a.attention + b.attention,
+          .memory_bound = a.memory_bound + b.memory_bound,
+          .recompute = a.recompute + b.recompute,
+          .exposed_tp = a.exposed_tp + b.exposed_tp,
+          .exposed_ep = a.exposed_ep + b.exposed_ep,
+          .exposed_cp = a.exposed_cp + b.exposed_cp,
+          .contention = a.contention + b.contention,
+          .host_bound = a.host_bound + b.host_bound,
+          .flop = a.flop + b.flop};
+}
+
 TaskPricer::TaskPricer(const Job& job, const PricedEffects& effects)
     : job_(job), effects_(effects), profile_(job.profile) {
   profile_.wave_quantisation = effects.wave;
@@ -63,10 +78,15 @@ TaskPricer::TaskPricer(const Job& job, const PricedEffects& effects)
     profile_.kernel_gap = {};
     profile_.host_launch = {};
   }
-  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert,
-                               GroupKind::ExpertTensor, GroupKind::Data, GroupKind::ExpertData,
-                               GroupKind::Pipeline}) {
+  for (const GroupKind kind :
+       {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert, GroupKind::ExpertTensor,
+        GroupKind::Data, GroupKind::ExpertData, GroupKind::Pipeline}) {
     groups_[kind] = group_topology(job, kind);
+  }
+  if (effects.spread) {
+    // Every step waits for the slowest GPU: the expected maximum of n normal speeds.
+    slowest_of_all_ =
+        expected_max_normal({Seconds{1}, Seconds{profile_.silicon_spread}}, job.plan.gpus()).value;
   }
 }
 
@@ -80,6 +100,11 @@ Seconds TaskPricer::collective(const MicroOp& op) const {
 }
 
 Seconds TaskPricer::time_of(const MicroOp& op) const {
+  const double slowest = op.kind == MicroOpKind::Collective ? 1.0 : slowest_of_all_;
+  return slowest * on_mean_part(op);
+}
+
+Seconds TaskPricer::on_mean_part(const MicroOp& op) const {
   if (op.recompute && !effects_.recompute) return {};
   if (op.kind == MicroOpKind::Collective) return collective(op);
   if (op.kind == MicroOpKind::MemoryBound && !effects_.memory_bound) return {};
@@ -87,11 +112,20 @@ Seconds TaskPricer::time_of(const MicroOp& op) const {
   MicroOp priced = op;
   priced.gemm.accumulate_fp32 = false;  // Priced by accumulation().
   const Seconds alone = compute_time(priced, job_.cluster.groups.front().gpu, profile_);
+  if (op.kind == MicroOpKind::Gemm && !effects_.wave) {
+    return gemm_flop(op.gemm) / gemm_rate(profile_, op.gemm.type).sustained;
+  }
   switch (op.kind) {
     case MicroOpKind::Gemm:
       return profile_.gemm_in_step * alone + accumulation(op.gemm);
-    case MicroOpKind::Attention:
-      return profile_.attention_in_step * alone;
+    case MicroOpKind::Attention: {
+      // No fused kernel computes in fp32: at the rate of its products instead.
+      const Gpu& gpu = job_.cluster.groups.front().gpu;
+      const double slower = op.attention.type == DataType::Fp32
+                                ? ratio(gpu.peak_of(DataType::Fp16) / gpu.peak_of(DataType::Fp32))
+                                : 1.0;
+      return slower * profile_.attention_in_step * alone;
+    }
     case MicroOpKind::MemoryBound:
     case MicroOpKind::Collective:
       break;
@@ -99,8 +133,8 @@ Seconds TaskPricer::time_of(const MicroOp& op) const {
   return alone;
 }
 
-// The fp32 result is read and written instead of written in 16 bits: 6 more bytes an element, of which
-// a deep product hides a part.
+// The fp32 result is read and written instead of written in 16 bits: 6 more bytes an element, of
+// which a deep product hides a part.
 Seconds TaskPricer::accumulation(const GemmShape& shape) const {
   if (!shape.accumulate_fp32 || !effects_.memory_bound) return {};
   const double elements = static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
@@ -136,7 +170,9 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
     double exposed_share = 1;
     if (op.chunked_overlap) {
       const bool gathers = op.collective == CollectiveKind::AllGather;
-      const std::size_t neighbour = gathers ? i + 1 : i - 1;
+      // A cast may stand between a gather and its product.
+      const bool cast_between = gathers && i + 1 < run.size() && is_cast(*run[i + 1]);
+      const std::size_t neighbour = gathers ? i + (cast_between ? 2 : 1) : i - 1;
       if (neighbour < run.size() && run[neighbour]->kind == MicroOpKind::Gemm) {
         beside = time[neighbour];
       }
@@ -158,7 +194,7 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
   price.exposed_ep += Seconds{std::max(0.0, (hidden_expert - price.compute()).value)};
   const Seconds device = price.compute() + price.exposed_tp + price.exposed_ep + price.exposed_cp;
   if (job_.software.python_launch && !job_.software.cuda_graphs) {
-    const Seconds host = kernels * profile_.host_launch;
+    const Seconds host = kernels * job_.software.host_factor * profile_.host_launch;
     if (host > device) price.host_bound = host - device;
   }
   price.duration = device + price.host_bound;
