@@ -11,6 +11,7 @@
 #include "cli/import.h"
 #include "cli/search.h"
 #include "cli/simulate.h"
+#include "cli/topology.h"
 #include "cli/validate.h"
 #include "model/diagnostic.h"
 
@@ -158,6 +159,23 @@ Action add_import(CLI::App& app, Console& console) {
   return [arguments, &console] { return import_command(*arguments, console); };
 }
 
+Action add_topology(CLI::App& app, const World& world, Console& console) {
+  CLI::App* command = app.add_subcommand("topology", "See a cluster's GPUs, switches and cables");
+  command->require_subcommand(1);
+  CLI::App* show = command->add_subcommand("show", "As text, and as a picture");
+  auto arguments = std::make_shared<TopologyArguments>();
+  show->add_option(
+          "file", arguments->file,
+          "A scenario (YAML), NCCL XML, nvidia-smi topo -m, ibnetdiscover or topology.conf")
+      ->required();
+  show->add_option("--set", arguments->settings, "Set a key of the scenario: cluster.nodes=4")
+      ->take_all()
+      ->allow_extra_args(false);
+  show->add_option("--svg", arguments->svg, "Write the picture")->type_name("FILE");
+  add_diagnostics(*show, arguments->json_diagnostics);
+  return [arguments, &world, &console] { return topology_command(*arguments, world, console); };
+}
+
 Action add_doctor(CLI::App& app, Console& console) {
   CLI::App* command =
       app.add_subcommand("doctor", "Say what this machine has, and how to get what is missing");
@@ -228,6 +246,7 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
       {"search", add_search(app, console)},
       {"validate", add_validate(app, console)},
       {"import", add_import(app, console)},
+      {"topology", add_topology(app, world, console)},
       {"doctor", add_doctor(app, console)}};
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back.

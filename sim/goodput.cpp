@@ -1,0 +1,159 @@
+#include "sim/goodput.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <queue>
+
+#include "model/assert.h"
+#include "model/reliability.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Seconds;
+
+// Part of the range within which the best interval is known.
+constexpr double kSearchTolerance = 1e-3;
+
+class Run {
+ public:
+  Run(const GoodputJob& job, std::uint64_t seed) : job_(job), source_(job.failures, seed) {
+    result_.failures_by_part.resize(job.failures.size());
+    durable_ = std::max(job.checkpoint_blocks, job.checkpoint_durable).value;
+  }
+
+  GoodputRun run() {
+    const double span = job_.span.value;
+    while (now_ < span) {
+      const Failure failure = source_.next();
+      const double left = span - now_;
+      work_for(std::min(failure.after.value, left), failure.after.value < left);
+      if (failure.after.value >= left) break;
+      fail(failure);
+    }
+    result_.goodput = kept_ / span;
+    return result_;
+  }
+
+ private:
+  // Training from the last checkpoint on, until it fails or the span ends. A checkpoint counts when
+  // it was durable in time; what came after it is done again.
+  void work_for(double time, bool fails) {
+    const double interval = job_.interval.value, blocks = job_.checkpoint_blocks.value;
+    const double segment = interval + blocks;
+    const double done = std::floor(time / segment);
+    const double rest = time - done * segment;
+    const double work = done * interval + std::min(rest, interval);
+    double kept = work;
+    if (fails) kept = std::max(0.0, std::floor((time + blocks - durable_) / segment)) * interval;
+    kept_ += kept;
+    result_.redone += Seconds{work - kept};
+    result_.checkpoints += Seconds{time - work};
+    now_ += time;
+  }
+
+  void fail(const Failure& failure) {
+    count(failure);
+    while (now_ < job_.span.value) {
+      wait_for_spare();
+      const double outage = (job_.detection + job_.restart).value;
+      const Failure next = source_.next();
+      const bool again = job_.restart_can_fail && next.after.value < outage;
+      spend(again ? next.after.value : outage, result_.restarts);
+      if (!again) return;
+      count(next);
+    }
+  }
+
+  void count(const Failure& failure) {
+    ++result_.failures;
+    ++result_.failures_by_part[static_cast<std::size_t>(failure.part)];
+    if (job_.spares >= 0) back_at_.push(now_ + job_.repair.value);
+  }
+
+  // As many nodes may be away as there are spares; else the job waits for the first to come back.
+  void wait_for_spare() {
+    while (!back_at_.empty() && back_at_.top() <= now_) back_at_.pop();
+    if (job_.spares < 0 || static_cast<int>(back_at_.size()) <= job_.spares) return;
+    spend(back_at_.top() - now_, result_.waiting);
+    back_at_.pop();
+  }
+
+  void spend(double time, Seconds& on) {
+    const double inside = std::min(time, std::max(0.0, job_.span.value - now_));
+    on += Seconds{inside};
+    now_ += time;
+  }
+
+  const GoodputJob& job_;
+  FailureSource source_;
+  std::priority_queue<double, std::vector<double>, std::greater<>> back_at_;
+  GoodputRun result_;
+  double durable_ = 0;
+  double now_ = 0;
+  double kept_ = 0;
+};
+
+double quantile(const std::vector<double>& sorted, double part) {
+  const auto last = static_cast<double>(sorted.size() - 1);
+  return sorted[static_cast<std::size_t>(std::lround(part * last))];
+}
+
+}  // namespace
+
+GoodputRun simulate_goodput(const GoodputJob& job, std::uint64_t seed) {
+  MEGATWIN_ASSERT(job.span.value > 0 && job.interval.value > 0, "span ", job.span.value,
+                  ", interval ", job.interval.value);
+  return Run(job, seed).run();
+}
+
+GoodputSpread goodput_spread(const GoodputJob& job, int runs, std::uint64_t first_seed) {
+  MEGATWIN_ASSERT(runs > 0, runs);
+  GoodputSpread spread;
+  std::vector<double> all;
+  for (int i = 0; i < runs; ++i) {
+    const GoodputRun run = simulate_goodput(job, first_seed + static_cast<std::uint64_t>(i));
+    all.push_back(run.goodput);
+    spread.mean += run.goodput / runs;
+    spread.failures_mean += static_cast<double>(run.failures) / runs;
+  }
+  std::sort(all.begin(), all.end());
+  spread.p05 = quantile(all, 0.05);
+  spread.p50 = quantile(all, 0.5);
+  spread.p95 = quantile(all, 0.95);
+  return spread;
+}
+
+model::Seconds best_interval(GoodputJob job, const IntervalSearch& search) {
+  // In the logarithm of the interval, in which goodput is nearly even around its top.
+  const auto loss = [&](double log_interval) {
+    job.interval = Seconds{std::exp(log_interval)};
+    return -goodput_spread(job, search.runs).mean;
+  };
+  constexpr double kGolden = 0.6180339887498949;
+  double low = std::log(search.low.value), high = std::log(search.high.value);
+  double a = high - kGolden * (high - low), b = low + kGolden * (high - low);
+  double loss_a = loss(a), loss_b = loss(b);
+  while (high - low > kSearchTolerance) {
+    if (loss_a < loss_b) {
+      high = b, b = a, loss_b = loss_a;
+      a = high - kGolden * (high - low);
+      loss_a = loss(a);
+    } else {
+      low = a, a = b, loss_a = loss_b;
+      b = low + kGolden * (high - low);
+      loss_b = loss(b);
+    }
+  }
+  return Seconds{std::exp((low + high) / 2)};
+}
+
+model::Seconds restart_budget(const RestartBudget& budget) {
+  const Seconds interval = model::daly_interval(
+      {.write = budget.write, .mean_time_to_failure = budget.mean_time_to_failure});
+  const double exposure = ratio((interval + budget.write) / budget.mean_time_to_failure);
+  return interval / (budget.goodput * std::expm1(exposure)) - budget.mean_time_to_failure;
+}
+
+}  // namespace megatwin::sim
