@@ -110,7 +110,7 @@ Action add_search(CLI::App& app, Console& console) {
                     "Evaluate every plan that fits; the answer is the same");
   command
       ->add_option("--export", arguments->export_folder,
-                   "Write the best plan as a scenario, Megatron-LM, Slurm and mpirun scripts")
+                   "Write the best plan as a scenario, and as Megatron-LM and Slurm scripts")
       ->type_name("FOLDER");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   add_diagnostics(*command, arguments->json_diagnostics);

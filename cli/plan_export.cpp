@@ -310,11 +310,6 @@ std::string slurm_script(const Job& job, const Plan& plan) {
          "exec python pretrain_gpt.py \"$@\"' train ${MODEL_AND_PLAN_ARGS[@]} \"$@\"\n";
 }
 
-std::string mpirun_line(const Job& job, const std::string& scenario) {
-  return fmt::format("mpirun -np {} --map-by ppr:{}:node megatwin train {} --backend cuda\n",
-                     job.cluster.num_gpus(), gpus_per_node(job), scenario);
-}
-
 void export_plan(const ExportSource& source, const Job& job, const Plan& plan,
                  const std::string& folder) {
   const auto scenario = scenario_text(source, plan);
@@ -322,7 +317,6 @@ void export_plan(const ExportSource& source, const Job& job, const Plan& plan,
   write_file(folder + "/plan.yaml", *scenario);
   write_file(folder + "/megatron.sh", megatron_script(job, plan));
   write_file(folder + "/job.slurm", slurm_script(job, plan));
-  write_file(folder + "/mpirun.sh", "#!/bin/bash\n" + mpirun_line(job, "plan.yaml"));
 }
 
 }  // namespace megatwin::cli

@@ -1,5 +1,5 @@
 // A plan in the words of those who run it: a scenario file, the flags of Megatron-LM, a Slurm
-// script, an mpirun line. `megatwin import` reads the flags and the scripts back.
+// script. `megatwin import` reads the flags and the scripts back.
 #ifndef MEGATWIN_CLI_PLAN_EXPORT_H_
 #define MEGATWIN_CLI_PLAN_EXPORT_H_
 
@@ -28,10 +28,7 @@ std::vector<std::string> megatron_arguments(const model::Job& job, const model::
 std::string megatron_script(const model::Job& job, const model::Plan& plan);
 std::string slurm_script(const model::Job& job, const model::Plan& plan);
 
-// How to train with Megatwin itself: `scenario` is the file written by scenario_text().
-std::string mpirun_line(const model::Job& job, const std::string& scenario);
-
-// Writes plan.yaml, megatron.sh, job.slurm and mpirun.sh into a folder.
+// Writes plan.yaml, megatron.sh and job.slurm into a folder.
 // Errors: throws IoError when a file cannot be read or written.
 void export_plan(const ExportSource& source, const model::Job& job, const model::Plan& plan,
                  const std::string& folder);
