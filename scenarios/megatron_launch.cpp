@@ -60,8 +60,8 @@ class ScriptLaunch {
     read_variables();
     launch_.gpus = world_.gpus();
     for (const std::string& name : script_.unset) {
-      // $1, $@ and Slurm's own are how scripts are called, not what they train.
-      if (!used_.contains(name)) continue;
+      // What is passed on ("$@") or goes into paths does not say what is trained.
+      if (!used_.contains(name) || name == "@" || name == "*") continue;
       launch_.warnings.push_back(name + " is not set in this file: its value comes from outside");
     }
     for (const std::string& warning : script_.warnings) launch_.warnings.push_back(warning);
@@ -133,10 +133,14 @@ class ScriptLaunch {
   }
 
   void unresolved(const Flag& flag, const std::string& text) {
-    note_names(text);
-    if (flag.name == "nnodes" || flag.name == "nproc_per_node" || bears_on_cost(flag.name)) {
-      launch_.warnings.push_back(flag.name + ": " + text + " is not known");
+    const bool matters =
+        flag.name == "nnodes" || flag.name == "nproc_per_node" || bears_on_cost(flag.name);
+    if (!matters) {
+      launch_.ignored.push_back(flag.name);
+      return;
     }
+    note_names(text);
+    launch_.warnings.push_back(flag.name + ": " + text + " is not known");
   }
 
   // Names that a text asks for.

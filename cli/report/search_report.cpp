@@ -28,7 +28,7 @@ std::string plan_cell(const model::Plan& plan) {
   if (plan.recompute != model::RecomputeKind::None) {
     text += " recompute " + value_text(plan, SpaceKey::Recompute);
   }
-  if (plan.overlap_tensor_parallel) text += " tp-overlap";
+  if (plan.overlap_tensor_parallel && plan.tensor > 1) text += " tp-overlap";
   return text;
 }
 

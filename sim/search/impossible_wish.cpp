@@ -45,6 +45,7 @@ void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& o
                 ImpossibleWish& wish) {
   const SearchSpace whole = whole_space(job);
   for (const SpaceKey key : kKeysToFree) {
+    if (same_list(space, whole, key)) continue;
     SearchSpace wider = space;
     copy_list(whole, key, wider);
     const auto found = best_of(job, wider, options);

@@ -78,6 +78,7 @@ class FamilyWalk {
     for_each_index(code_, SpaceKey::Zero, space_.zero, [&](int stage) {
       if (replicas == 1 && !is_first(code_, SpaceKey::Zero)) return;
       plan_.zero_stage = stage;
+      if (!can_shard()) return;
       for_each_index(code_, SpaceKey::OverlapGradReduce, space_.overlap_grad_reduce, [&](bool on) {
         if (replicas == 1 && !is_first(code_, SpaceKey::OverlapGradReduce)) return;
         plan_.overlap_grad_reduce = on;
@@ -101,9 +102,31 @@ class FamilyWalk {
         if (plan_.schedule == ScheduleKind::ZeroBubbleV && chunks != 2) return;
         if (std::int64_t{chunks} * plan_.pipeline > job_.transformer.num_layers + 2) return;
         plan_.model_chunks = chunks;
+        if (chunks > 1 && !fills_rounds()) return;
         deal_layers(job_, job_.plan, plan_);
+        if (chunks > 1 && !model::is_layer_split_legal(job_.transformer, plan_)) return;
         if (recomputes_less_than_all()) walk_sends();
       });
+    });
+  }
+
+  // check_plan() says the same in words; most refusals are of this kind, and words take time.
+  bool fills_rounds() const {
+    const std::int64_t m = plan_.num_micro_batches();
+    return plan_.schedule != ScheduleKind::Interleaved || m % plan_.pipeline == 0;
+  }
+
+  // Whether the stack can shard what this stage shards, under a pipeline of this size.
+  bool can_shard() {
+    if (plan_.zero_stage < 2) return true;
+    Plan plain = plan_;
+    plain.schedule = ScheduleKind::OneForwardOneBackward;
+    plain.model_chunks = 1;
+    deal_layers(job_, job_.plan, plain);
+    const auto problems = model::check_plan(job_.transformer, plain, job_.cluster, job_.software);
+    return std::none_of(problems.begin(), problems.end(), [](const model::PlanProblem& problem) {
+      return std::find(problem.keys.begin(), problem.keys.end(), model::PlanKey::Zero) !=
+             problem.keys.end();
     });
   }
 

@@ -43,7 +43,7 @@ constexpr std::array<std::string_view, kNumSpaceKeys> kNames = {"tensor",
 constexpr std::int64_t kTensorMax = 64;
 constexpr std::int64_t kMicroBatchMax = 64;
 // A context rank with fewer tokens than this spends its time in the exchange.
-constexpr std::int64_t kContextTokensMin = 1024;
+constexpr std::int64_t kContextTokensMin = 512;
 
 std::vector<std::int64_t> divisors(std::int64_t number, std::int64_t max) {
   std::vector<std::int64_t> all;

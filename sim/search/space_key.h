@@ -59,6 +59,10 @@ inline std::size_t num_values(const SearchSpace& space, SpaceKey key) {
   return visit_list(key, [&](auto member) { return (space.*member).size(); });
 }
 
+inline bool same_list(const SearchSpace& a, const SearchSpace& b, SpaceKey key) {
+  return visit_list(key, [&](auto member) { return a.*member == b.*member; });
+}
+
 inline void copy_list(const SearchSpace& from, SpaceKey key, SearchSpace& to) {
   visit_list(key, [&](auto member) { to.*member = from.*member; });
 }
