@@ -21,7 +21,7 @@ const std::vector<FolderRule>& folder_rules() {
       {"tests",
        {"model", "scenarios", "policies", "kernels", "traces", "sim", "exec", "cli"},
        {"googletest", "benchmark", "rapidjson", "boost", "cuda", "posix", "simgrid", "dlfcn",
-        "protobuf", "zlib", "sqlite"}},
+        "protobuf", "zlib", "sqlite", "yaml-cpp", "pugixml"}},
   };
   return kRules;
 }
@@ -30,7 +30,7 @@ const std::vector<LibraryRule>& library_rules() {
   static const std::vector<LibraryRule> kRules = {
       {"boost", {"boost/"}, {}},
       {"expected", {"tl/"}, {"model/result.h"}},
-      {"yaml-cpp", {"yaml-cpp/"}, {"scenarios/yaml_reader."}},
+      {"yaml-cpp", {"yaml-cpp/"}, {"scenarios/yaml_reader.", "tests/scenarios/yaml_reader_"}},
       {"pugixml", {"pugixml"}, {"scenarios/xml_reader."}},
       {"rapidjson",
        {"rapidjson/"},
