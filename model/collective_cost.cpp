@@ -149,8 +149,8 @@ bool is_tree(CollectiveAlgorithm algorithm) {
 
 // Bandwidth term of what leaves a node, over its NICs. Two nodes reduce and broadcast with one
 // crossing each way; more form a double tree or a ring.
-double inter_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
-                     const GroupTopology& topology) {
+double inter_node_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
+                       const GroupTopology& topology) {
   const double injection = node_injection_bandwidth(topology) * topology.nic_efficiency;
   const double moved = is_tree(algorithm) && topology.nodes == 2
                            ? bytes
@@ -174,8 +174,8 @@ double tree_half(CollectiveAlgorithm algorithm, const GroupTopology& topology) {
 }
 
 // Simple protocol over several nodes, without the latency.
-double multi_node_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
-                          const GroupTopology& topology, const NcclCost& cost) {
+double multi_node_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double bytes,
+                       const GroupTopology& topology, const NcclCost& cost) {
   const int local = topology.ranks_per_node();
   LinkTerm intra;
   if (local > 1) {
@@ -190,7 +190,7 @@ double multi_node_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, do
       intra.seconds = std::max(intra.seconds, bytes / cost.algorithm_bandwidth.value);
     }
   }
-  const double inter = inter_seconds(kind, algorithm, bytes, topology);
+  const double inter = inter_node_term(kind, algorithm, bytes, topology);
   if (!is_tree(algorithm)) {
     const double half = kRingStep * topology.ranks * network_bandwidth(topology);
     return std::max(intra.at(bytes), inter) * ramp_factor(bytes, half, kNetworkExponent);
@@ -200,9 +200,9 @@ double multi_node_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm, do
 }
 
 // `latency` and `cost` are the tuner's, the former scaled to what was measured.
-double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
-                         CollectiveProtocol protocol, double bytes, const GroupTopology& topology,
-                         const NcclCost& cost, double latency) {
+double candidate_term(CollectiveKind kind, CollectiveAlgorithm algorithm,
+                      CollectiveProtocol protocol, double bytes, const GroupTopology& topology,
+                      const NcclCost& cost, double latency) {
   const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
   if (protocol != CollectiveProtocol::Simple) {
     const bool ll128 = protocol == CollectiveProtocol::Ll128;
@@ -215,7 +215,7 @@ double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
                           intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes));
     }
     if (topology.nodes > 1) {
-      streamed = std::max(streamed, inter_seconds(kind, algorithm, bytes, topology));
+      streamed = std::max(streamed, inter_node_term(kind, algorithm, bytes, topology));
       const double half = is_tree(algorithm)
                               ? kLl128HalfShare * tree_half(algorithm, topology)
                               : kRingStep * topology.ranks * network_bandwidth(topology);
@@ -224,7 +224,7 @@ double candidate_seconds(CollectiveKind kind, CollectiveAlgorithm algorithm,
     return latency + streamed;
   }
   if (topology.nodes > 1) {
-    return latency + multi_node_seconds(kind, algorithm, bytes, topology, cost);
+    return latency + multi_node_term(kind, algorithm, bytes, topology, cost);
   }
   const double streamed = intra_term(kind, algorithm, bytes, topology.ranks, topology).at(bytes);
   if (algorithm == CollectiveAlgorithm::Nvls) return kMulticastLatency + streamed;
@@ -259,7 +259,7 @@ CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& to
           continue;
         }
         const Seconds time{
-            candidate_seconds(kind, algorithm, protocol, bytes.value, topology, cost, latency)};
+            candidate_term(kind, algorithm, protocol, bytes.value, topology, cost, latency)};
         if (time < best.time) best = {time, algorithm, protocol, {}};
       }
     }

@@ -74,7 +74,7 @@ TensorPick best_tile(const GemmShape& shape, int num_sms, const GpuProfile& prof
                      const GemmRate& rate, double memory_rate) {
   TensorPick best;
   const double batch = static_cast<double>(shape.batch);
-  const double result_bytes =
+  const double result_traffic =
       4.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * batch;
   const double rate_per_sm = rate.sustained.value / num_sms;
   for (const Tile& tile : kTiles) {
@@ -89,7 +89,7 @@ TensorPick best_tile(const GemmShape& shape, int num_sms, const GpuProfile& prof
       const double occupancy = tiles * split / num_sms;
       const double paid = waves(occupancy, rate, profile.wave_quantisation);
       double seconds = paid * flop_per_k * (depth + rate.depth_overhead) / tile_rate;
-      if (split > 1) seconds += rate.split_cost.value + split * result_bytes / memory_rate;
+      if (split > 1) seconds += rate.split_cost.value + split * result_traffic / memory_rate;
       if (seconds < best.seconds) best = {seconds, paid / occupancy, tile, split};
     }
   }

@@ -122,9 +122,11 @@ struct GpuProfile {
   // at its power limit; and what Adam computes, as seconds a parameter beside its memory traffic.
   double gemm_in_step = 1, attention_in_step = 1;
   Seconds adam_per_parameter;
-  // Adding a product into an fp32 result costs read and written bytes that the main loop cannot hide
-  // in full: the share is 1/(1 + K/accumulate_hidden_depth).
+  // Adding a product into an fp32 result costs read and written bytes that the main loop cannot
+  // hide in full: the share is 1/(1 + K/accumulate_hidden_depth).
   double accumulate_hidden_depth = 8192;
+  // Standard deviation of the speed of equal parts; a synchronous step waits for the slowest.
+  double silicon_spread = 0;
   double communication_sm_slowdown = 0;  // Compute rate lost while a collective runs beside it.
   BandwidthRamp nvlink_ring, nvlink_nvls, nvlink_gather, nvlink_all_to_all, nvlink_send;
   double nic_efficiency = 0.9;  // Of the data-sheet rate, large messages.

@@ -1,5 +1,5 @@
-// One training job as everything downstream sees it: model, cluster, software, plan, and the profile
-// of its GPU. Made by scenarios/ from a file or by a test; immutable from then on.
+// One training job as everything downstream sees it: model, cluster, software, plan, and the
+// profile of its GPU. Made by scenarios/ from a file or by a test; immutable from then on.
 #ifndef MEGATWIN_MODEL_JOB_H_
 #define MEGATWIN_MODEL_JOB_H_
 
@@ -17,12 +17,12 @@ namespace megatwin::model {
 enum class NetworkKind { Analytic, Simgrid, MaxMin };
 
 struct Job {
-  std::string name;               // File or sweep point, for reports.
+  std::string name;  // File or sweep point, for reports.
   Transformer transformer;
   Cluster cluster;
   SoftwareStack software;
   Plan plan;
-  GpuProfile profile;             // Of cluster.groups[0].gpu.
+  GpuProfile profile;  // Of cluster.groups[0].gpu.
   NetworkKind network = NetworkKind::Analytic;
   // One sentence each: what the input did not say and what was taken instead.
   std::vector<std::string> assumptions;

@@ -45,14 +45,14 @@ enum class MicroOpKind { Gemm, Attention, MemoryBound, Collective };
 
 struct MicroOp {
   MicroOpKind kind = MicroOpKind::MemoryBound;
-  std::string_view name;     // Static text: "qkv", "fc1.dgrad", "softmax", …
-  int count = 1;             // How often in the task (layers of the chunk).
-  GemmShape gemm;            // kind == Gemm.
-  AttentionShape attention;  // kind == Attention.
-  Bytes read, written;       // Device memory traffic; for GEMM and attention the operands.
-  Flop flop;                 // Executed, not model FLOP.
-  int kernels = 1;           // Launches, each with its host and device overhead.
-  int host_launches = 0;  // Calls of the host when they are not one a kernel; 0: `kernels`.
+  std::string_view name;         // Static text: "qkv", "fc1.dgrad", "softmax", …
+  int count = 1;                 // How often in the task (layers of the chunk).
+  GemmShape gemm;                // kind == Gemm.
+  AttentionShape attention;      // kind == Attention.
+  Bytes read, written;           // Device memory traffic; for GEMM and attention the operands.
+  Flop flop;                     // Executed, not model FLOP.
+  int kernels = 1;               // Launches, each with its host and device overhead.
+  int host_launches = 0;         // Calls of the host when they are not one a kernel; 0: `kernels`.
   bool weight_gradient = false;  // Belongs to BackwardWeight when backward is split.
   bool recompute = false;        // Repeats a forward op inside the backward pass.
   // kind == Collective: `bytes` is the size that nccl-tests would print (total of the group for

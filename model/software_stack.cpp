@@ -34,8 +34,8 @@ SoftwareStack early_megatron(Framework framework) {
   stack.overlap_param_gather = false;
   stack.overlap_tp_backward_wgrad = framework == Framework::Megatron2022;
   stack.overlap_p2p = false;
-  stack.scatter_gather_p2p =
-      framework == Framework::Megatron2021 || framework == Framework::Megatron2022;
+  // DeepSpeed's pipeline engine cuts what it sends over the tensor group as Megatron-LM does.
+  stack.scatter_gather_p2p = framework != Framework::Megatron2020;
   stack.gradient_accumulation_fusion = framework == Framework::Megatron2022;
   stack.default_zero_stage = 0;
   stack.default_sequence_parallel = false;
@@ -55,6 +55,7 @@ SoftwareStack fully_sharded(Framework framework) {
   stack.gradient_accumulation_fusion = false;
   stack.default_sequence_parallel = framework == Framework::Fsdp2;
   stack.lazy_gradients = framework == Framework::Fsdp2;
+  stack.keeps_pipeline_outputs = framework == Framework::Fsdp2;
   // torchtitan reports reserved memory: blocks of many sizes leave gaps.
   stack.allocator_slack = framework == Framework::Fsdp2 ? 0.12 : 0.03;
   return stack;

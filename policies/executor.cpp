@@ -60,7 +60,7 @@ Executor::Executor(const ExecutorSetup& setup)
   if (source_ != OrderSource::Policy) {
     return;
   }
-  const std::size_t num_averages = static_cast<std::size_t>(program_->shape.phases()) * num_chunks;
+  const auto num_averages = static_cast<std::size_t>(program_->shape.num_rows());
   averages_.resize(num_averages);
   average_codes_.resize(num_averages);
   ready_.resize(words_for(num_tasks));
@@ -234,8 +234,8 @@ void Executor::release_memory(const Task& task) {
 
 void Executor::update_average(const Task& task, model::QuantisedDuration duration) {
   const model::PipelineShape& shape = program_->shape;
-  const auto index =
-      static_cast<std::size_t>(shape.phase_of(task.kind) * shape.model_chunks + task.chunk.value);
+  const int row = shape.phase_of(task.kind) * shape.model_chunks + task.chunk.value;
+  const auto index = static_cast<std::size_t>(row);
   const std::int64_t ns = model::dequantise(duration).ns;
   std::int64_t& average = averages_[index].ns;
   average = average_codes_[index] == 0 ? ns : average + (ns - average) / kAverageLength;

@@ -91,6 +91,7 @@ std::vector<std::string> chunk_problems(const ProgramSpec& spec, const char* sch
 template <class OrderOfStage>
 std::vector<Order> order_of_each_stage(const ProgramSpec& spec, OrderOfStage order_of_stage) {
   std::vector<Order> orders;
+  orders.reserve(static_cast<std::size_t>(spec.pipeline));
   for (std::int32_t stage = 0; stage < spec.pipeline; ++stage) {
     orders.push_back(order_of_stage(pipeline_shape(spec), model::StageId{stage}));
   }

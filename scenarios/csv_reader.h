@@ -1,4 +1,5 @@
-// Comma-separated values after RFC 4180: quoted fields may hold commas, quotes ("") and line breaks.
+// Comma-separated values after RFC 4180: quoted fields may hold commas, quotes ("") and line
+// breaks.
 #ifndef MEGATWIN_SCENARIOS_CSV_READER_H_
 #define MEGATWIN_SCENARIOS_CSV_READER_H_
 

@@ -147,6 +147,7 @@ Fields bind(GpuProfile& profile) {
   set("long_run_share", Dimension::Number, profile.long_run_share);
   set("kernel_gap", Dimension::Seconds, profile.kernel_gap.value);
   set("host_launch", Dimension::Seconds, profile.host_launch.value);
+  set("silicon_spread", Dimension::Number, profile.silicon_spread);
   set("gemm_in_step", Dimension::Number, profile.gemm_in_step);
   set("attention_in_step", Dimension::Number, profile.attention_in_step);
   set("adam_per_parameter", Dimension::Seconds, profile.adam_per_parameter.value);

@@ -146,8 +146,8 @@ Precision precision_of(const std::string& text, const Job& job, std::string* ass
   if (contains(name, "pure")) return Precision::Bf16Pure;
   if (contains(name, "fp16") && !contains(name, "bf16")) return Precision::Fp16;
   if (contains(name, "bf16")) return Precision::Bf16;
-  const bool fp16_age = framework == Framework::Megatron2020 ||
-                        framework == Framework::MegatronDeepspeed;
+  const bool fp16_age =
+      framework == Framework::Megatron2020 || framework == Framework::MegatronDeepspeed;
   *assumption = std::string("precision not stated: taken as ") + (fp16_age ? "fp16" : "bf16");
   return fp16_age ? Precision::Fp16 : Precision::Bf16;
 }
@@ -171,7 +171,8 @@ void fill_recompute(const MeasuredRow& row, Job& job) {
   const std::string text = lower(row.text("recompute"));
   Plan& plan = job.plan;
   if (text.empty()) {
-    plan.recompute = job.software.full_recompute_default ? RecomputeKind::Full : RecomputeKind::None;
+    plan.recompute =
+        job.software.full_recompute_default ? RecomputeKind::Full : RecomputeKind::None;
     job.assumptions.push_back(std::string("recompute not stated: taken as ") +
                               (job.software.full_recompute_default ? "full" : "none") + ", as " +
                               job.software.name + " runs by default");
@@ -199,7 +200,8 @@ void fill_overlap(const MeasuredRow& row, Job& job) {
   plan.overlap_tensor_parallel = stack.overlap_tensor_parallel && plan.tensor > 1;
   if (contains(text, "asynctp") || contains(text, "async tp")) plan.overlap_tensor_parallel = true;
   // torch DistributedDataParallel overlaps; the rows without pipeline say they used it.
-  if (contains(text, "torch ddp for tp-only") && plan.pipeline == 1) plan.overlap_grad_reduce = true;
+  if (contains(text, "torch ddp for tp-only") && plan.pipeline == 1)
+    plan.overlap_grad_reduce = true;
   if (contains(text, "not overlapped")) plan.overlap_grad_reduce = false;
 }
 
@@ -211,7 +213,8 @@ void fill_zero_stage(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   } else {
     const auto stage = number_of(row.text("zero_stage"));
     if (!stage || (*stage != 0 && *stage != 1 && *stage != 2 && *stage != 3)) {
-      problem(row, "zero_stage", "'" + row.text("zero_stage") + "' is none of 0, 1, 2, 3", problems);
+      problem(row, "zero_stage", "'" + row.text("zero_stage") + "' is none of 0, 1, 2, 3",
+              problems);
       return;
     }
     plan.zero_stage = static_cast<int>(*stage);
@@ -224,7 +227,8 @@ void fill_micro_batch(const MeasuredRow& row, Job& job, Diagnostics& problems) {
     plan.micro_batch = whole(row, "micro_batch", 1, problems);
     return;
   }
-  plan.micro_batch = plan.pipeline > 1 ? 1 : std::max<std::int64_t>(1, plan.global_batch / plan.data);
+  plan.micro_batch =
+      plan.pipeline > 1 ? 1 : std::max<std::int64_t>(1, plan.global_batch / plan.data);
   job.assumptions.push_back("micro-batch not stated: taken as " + std::to_string(plan.micro_batch));
 }
 
@@ -241,6 +245,11 @@ void fill_software(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   // torch_train.py compiles blocks only, not the loss, in these two modes.
   if (*framework == Framework::PytorchCompile && (overlap == "fsdp" || overlap == "tp")) {
     job.software.fused_cross_entropy = false;
+  }
+  // torchtitan compiles the loss as well since 2025.
+  if (*framework == Framework::Fsdp2 && contains(row.text("source_url_or_repo_path"), "2025") &&
+      contains(overlap, "compile")) {
+    job.software.fused_cross_entropy = true;
   }
   // Megatron-Core hides expert traffic behind another micro-batch from the 26.06 container on,
   // in its Blackwell recipes.
@@ -290,8 +299,8 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   const std::int64_t gpus = whole(row, "gpus", -1, problems);
   const std::int64_t model_parallel =
       static_cast<std::int64_t>(plan.tensor) * plan.pipeline * plan.context;
-  plan.data = static_cast<int>(whole(row, "dp", std::max<std::int64_t>(1, gpus / model_parallel),
-                                     problems));
+  plan.data = static_cast<int>(
+      whole(row, "dp", std::max<std::int64_t>(1, gpus / model_parallel), problems));
   if (row.text("vpp").empty()) {
     job.assumptions.emplace_back("model chunks not stated: taken as 1");
   }
@@ -329,10 +338,10 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   }
   if (job.transformer.experts) {
     // Grok's recipe shards experts by tensor too; the others keep experts whole.
-    plan.expert_tensor = contains(row.text("notes"), "ETP=4") ||
-                                 contains(lower(row.text("model_name")), "grok")
-                             ? plan.tensor
-                             : 1;
+    plan.expert_tensor =
+        contains(row.text("notes"), "ETP=4") || contains(lower(row.text("model_name")), "grok")
+            ? plan.tensor
+            : 1;
     // The expert group may be no larger than what the tensor sharding leaves of it.
   }
   fill_overlap(row, job);

@@ -1,6 +1,7 @@
-// Published measurements of training steps: reads a CSV with the columns of scenarios/measured/*.csv
-// and turns each row into a job, or says why it cannot. What a row leaves blank is filled from the
-// software stack that it names and from nowhere else; every such choice becomes an assumption.
+// Published measurements of training steps: reads a CSV with the columns of
+// scenarios/measured/*.csv and turns each row into a job, or says why it cannot. What a row leaves
+// blank is filled from the software stack that it names and from nowhere else; every such choice
+// becomes an assumption.
 #ifndef MEGATWIN_SCENARIOS_MEASURED_ROWS_H_
 #define MEGATWIN_SCENARIOS_MEASURED_ROWS_H_
 
@@ -18,8 +19,8 @@ namespace megatwin::scenarios {
 
 // One data row; unknown columns are carried through.
 struct MeasuredRow {
-  int line = 0;                               // In its file, from 1.
-  std::map<std::string, std::string> cells;   // Column → text; absent or empty: not stated.
+  int line = 0;                              // In its file, from 1.
+  std::map<std::string, std::string> cells;  // Column → text; absent or empty: not stated.
 
   const std::string& text(const std::string& column) const;
   std::string id() const { return text("id"); }
@@ -30,12 +31,12 @@ struct MeasuredRow {
 // What was measured, as far as the row says so.
 struct Measurement {
   std::optional<model::Seconds> step_time;
-  std::string step_time_source;               // "measured_iteration_s", "tokens/s" or "derived".
+  std::string step_time_source;  // "measured_iteration_s", "tokens/s" or "derived".
   std::optional<model::Bytes> memory;
 };
 
-// A plan that leaves no choice: the job; where a setting is not stated, one job a plausible value and
-// the chosen one first.
+// A plan that leaves no choice: the job; where a setting is not stated, one job a plausible value
+// and the chosen one first.
 struct RowJob {
   model::Job job;
   Measurement measured;

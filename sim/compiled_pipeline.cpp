@@ -23,7 +23,7 @@ class Compiler {
   void append(int stage, model::TaskId id) {
     const TaskRows::Place place = out_.rows.place(id);
     const TaskRow& row = out_.rows.row(stage, place);
-    const auto chunk_index = static_cast<std::size_t>(stage * shape_.model_chunks + row.chunk);
+    const auto chunk_index = static_cast<std::size_t>(shape_.chunk_number(stage, row.chunk));
     if (row.is_forward && !seen_[chunk_index]) {
       seen_[chunk_index] = true;
       append_gather_wait(stage, row.chunk);

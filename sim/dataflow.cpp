@@ -47,7 +47,7 @@ void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled, const P
                                        int replica_class) {
   const model::PipelineShape& shape = compiled.shape;
   const SlotLayout layout{shape};
-  const auto first_unit = static_cast<std::size_t>(replica_class * shape.pipeline);
+  const std::size_t first_unit = costs.unit(replica_class, 0);
   const std::size_t first_slot = static_cast<std::size_t>(replica_class) * layout.size();
   Arrays arrays{
       .duration =
@@ -99,12 +99,11 @@ void DataflowEvaluator::evaluate_reduces(const CompiledPipeline& compiled,
     }
     lane_free = start + costs.reduce[costs.chunk_index(stage, chunk.value)];
     for (int k = 0; k < costs.num_classes; ++k) {
-      times_.reduces[static_cast<std::size_t>(k * shape.pipeline + stage)].push_back(
-          {chunk, start, lane_free});
+      times_.reduces[costs.unit(k, stage)].push_back({chunk, start, lane_free});
     }
   }
   for (int k = 0; k < costs.num_classes; ++k) {
-    const auto unit = static_cast<std::size_t>(k * shape.pipeline + stage);
+    const std::size_t unit = costs.unit(k, stage);
     times_.optimizer_end[unit] = std::max(lane_free, lane_free_[unit]) + costs.optimizer[unit];
     times_.makespan = std::max(times_.makespan, times_.optimizer_end[unit]);
   }

@@ -1,6 +1,7 @@
 #include "sim/memory_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -20,8 +21,8 @@ using model::Job;
 Bytes process_overhead(const Job& job) {
   Bytes overhead{0.5 * 1024 * 1024 * 1024};
   int communicators = 0;
-  for (const int size : {job.plan.tensor, job.plan.data, job.plan.context, job.plan.expert,
-                         job.plan.pipeline}) {
+  for (const int size :
+       {job.plan.tensor, job.plan.data, job.plan.context, job.plan.expert, job.plan.pipeline}) {
     if (size > 1) ++communicators;
   }
   return overhead + static_cast<double>(communicators) * Bytes{0.35 * 1024 * 1024 * 1024};
@@ -62,15 +63,16 @@ void fill_memory(const Job& job, const model::JobProgram& program, const Pipelin
   const Bytes overhead = process_overhead(job);
   for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
     const model::StageCost& cost = program.spec.stages[stage];
-    const PeakParts plan = parts_of(model::plan_memory({result.shape, cost, result.ranks[stage].order}));
+    const PeakParts plan =
+        parts_of(model::plan_memory({result.shape, cost, result.ranks[stage].order}));
     StageMemory memory{.stage = static_cast<int>(stage)};
     memory.parameters = cost.parameters;
     memory.gradients = cost.gradients;
     memory.optimizer = cost.optimizer_state;
     memory.activations = plan.activations;
     memory.buffers = cost.buffers + plan.transients + workspace(job);
-    const Bytes allocated =
-        memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
+    const Bytes allocated = memory.parameters + memory.gradients + memory.optimizer +
+                            memory.activations + memory.buffers;
     const Bytes reserved = (1 + job.software.allocator_slack) * allocated;
     memory.overhead = overhead + (reserved - allocated);
     memory.peak = allocated + memory.overhead;
@@ -104,11 +106,30 @@ std::string in_gib(Bytes bytes) {
 
 }  // namespace
 
+namespace {
+
+// However the job is cut, its parameters, gradients and optimizer states have to be somewhere.
+std::string fewest_gpus(const Job& job, const SimulationReport& report) {
+  const double replicas = job.plan.data * job.plan.context;
+  const double sharded = job.plan.zero_stage >= 1 ? replicas : 1;
+  Bytes all;
+  for (const StageMemory& stage : report.memory) {
+    const double tensor = job.plan.tensor;
+    all += tensor * (stage.parameters + stage.gradients + sharded * stage.optimizer);
+  }
+  const double fewest = std::ceil(ratio(all / report.memory_limit));
+  return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
+         ": at least " + std::to_string(static_cast<long long>(fewest)) + " GPUs of " +
+         in_gib(report.memory_limit) + ", before any activation";
+}
+
+}  // namespace
+
 PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_nearest) {
   PlanRefusal refusal{.code = "does_not_fit"};
-  const auto heaviest = std::max_element(
-      report.memory.begin(), report.memory.end(),
-      [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
+  const auto heaviest =
+      std::max_element(report.memory.begin(), report.memory.end(),
+                       [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
   refusal.message = "the plan does not fit: stage " + std::to_string(heaviest->stage) + " needs " +
                     in_gib(heaviest->peak) + " of " + in_gib(report.memory_limit) + " a GPU";
   const auto add = [&](const char* what, Bytes size) {
@@ -120,6 +141,7 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
   add("gradients", heaviest->gradients);
   add("buffers and short-lived tensors", heaviest->buffers);
   add("CUDA context, NCCL and allocator", heaviest->overhead);
+  refusal.reasons.push_back(fewest_gpus(job, report));
   if (search_nearest) {
     model::NearestPlansOptions options;
     options.max_checked = 400;
@@ -129,8 +151,8 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
       const auto answer = simulate(changed, {.sensitivities = false});
       return std::holds_alternative<SimulationReport>(answer);
     };
-    for (model::NearestPlan& near : model::nearest_legal_plans(job.transformer, job.plan, job.cluster,
-                                                               job.software, options)) {
+    for (model::NearestPlan& near : model::nearest_legal_plans(
+             job.transformer, job.plan, job.cluster, job.software, options)) {
       refusal.nearest.push_back({std::move(near.plan), std::move(near.change)});
     }
   }

@@ -35,19 +35,22 @@ struct PipelineCosts {
   std::size_t num_units() const {
     return static_cast<std::size_t>(num_classes) * static_cast<std::size_t>(shape.pipeline);
   }
-  std::size_t task_stride() const {
-    return static_cast<std::size_t>(shape.phases() * shape.model_chunks);
+  std::size_t unit(int replica_class, int stage) const {
+    return static_cast<std::size_t>(replica_class) * static_cast<std::size_t>(shape.pipeline) +
+           static_cast<std::size_t>(stage);
   }
+  std::size_t task_stride() const { return static_cast<std::size_t>(shape.num_rows()); }
   std::size_t class_stride() const {
     return static_cast<std::size_t>(shape.pipeline) * task_stride() + 1;
   }
   std::size_t task_index(int replica_class, int stage, int phase, int chunk) const {
     return static_cast<std::size_t>(replica_class) * class_stride() +
            static_cast<std::size_t>(stage) * task_stride() +
-           static_cast<std::size_t>(phase * shape.model_chunks + chunk);
+           static_cast<std::size_t>(phase) * static_cast<std::size_t>(shape.model_chunks) +
+           static_cast<std::size_t>(chunk);
   }
   std::size_t chunk_index(int stage, int chunk) const {
-    return static_cast<std::size_t>(stage * shape.model_chunks + chunk);
+    return static_cast<std::size_t>(shape.chunk_number(stage, chunk));
   }
   bool slows_down() const {
     return overlap_slowdown > 0 && (overlap_grad_reduce || overlap_param_gather);

@@ -68,7 +68,8 @@ std::vector<Variation> decision_variations(const Job& job) {
   if (plan.global_batch % (2 * plan.micro_batch * plan.data) == 0) {
     variations.push_back({"micro-batch doubled", [](Job& j) { j.plan.micro_batch *= 2; }});
   }
-  variations.push_back({"global batch doubled, per token", [](Job& j) { j.plan.global_batch *= 2; }});
+  variations.push_back(
+      {"global batch doubled, per token", [](Job& j) { j.plan.global_batch *= 2; }});
   if (plan.recompute != model::RecomputeKind::None) {
     variations.push_back({"no activation recomputation",
                           [](Job& j) { j.plan.recompute = model::RecomputeKind::None; }});
@@ -78,8 +79,8 @@ std::vector<Variation> decision_variations(const Job& job) {
                           [](Job& j) { j.plan.overlap_tensor_parallel = true; }});
   }
   if (plan.data > 1 && !plan.overlap_grad_reduce) {
-    variations.push_back({"gradient reduction overlapped",
-                          [](Job& j) { j.plan.overlap_grad_reduce = true; }});
+    variations.push_back(
+        {"gradient reduction overlapped", [](Job& j) { j.plan.overlap_grad_reduce = true; }});
   }
   return variations;
 }
@@ -115,11 +116,11 @@ void fill_sensitivities(const Job& job, const SimulateOptions& options, Simulati
     variation.apply(changed);
     const auto result = rerun(changed, options);
     if (!result) continue;
-    const double batches = static_cast<double>(changed.plan.global_batch) /
-                           static_cast<double>(job.plan.global_batch);
+    const double batches =
+        static_cast<double>(changed.plan.global_batch) / static_cast<double>(job.plan.global_batch);
     const bool unfit = !result->fits;
-    report.sensitivities.push_back({variation.change + (unfit ? " (would not fit)" : ""),
-                                    result->step_time / batches});
+    report.sensitivities.push_back(
+        {variation.change + (unfit ? " (would not fit)" : ""), result->step_time / batches});
   }
   std::stable_sort(report.sensitivities.begin(), report.sensitivities.end(),
                    [&](const Sensitivity& a, const Sensitivity& b) {

@@ -138,7 +138,8 @@ void fill_rates(const Job& job, SimulationReport& report) {
   const model::FlopPerSecond peak =
       job.cluster.groups.front().gpu.peak_of(model::gemm_type(job.plan.precision));
   const auto mfu = [&](FlopConvention convention) {
-    const Flop flop = model::model_flop_per_step(job.transformer, convention, job.plan.global_batch);
+    const Flop flop =
+        model::model_flop_per_step(job.transformer, convention, job.plan.global_batch);
     return ratio(flop / report.step_time / (gpus * peak));
   };
   const FlopConvention convention = FlopConvention::ModelCausalAttention;
@@ -226,10 +227,8 @@ SimulationReport report_of(const Job& job, const SimulateOptions& options) {
   fill_names(job, report);
   const int stage = critical_stage(program);
   report.critical_stage = stage;
-  const Engine engine =
-      options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
-  PipelineResult result =
-      simulate_pipeline(program.spec, engine, {.timeline = options.timeline});
+  const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
+  PipelineResult result = simulate_pipeline(program.spec, engine, {.timeline = options.timeline});
   if (options.effects.pipeline_schedule) {
     report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
     fill_breakdown(program, result.ranks[stage], stage, report);
@@ -263,13 +262,13 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
 }
 
 std::vector<std::string> effect_names() {
-  return {"wave",   "memory-bound", "tensor",  "pipeline",     "recompute",
-          "data-parallel", "expert", "context", "quantisation", "launch"};
+  return {"wave",   "memory-bound", "tensor",       "pipeline", "recompute", "data-parallel",
+          "expert", "context",      "quantisation", "launch",   "spread"};
 }
 
 std::optional<model::PricedEffects> effects_without(const std::set<std::string>& names) {
   model::PricedEffects effects;
-  const std::array<std::pair<const char*, bool*>, 10> switches{{
+  const std::array<std::pair<const char*, bool*>, 11> switches{{
       {"wave", &effects.wave},
       {"memory-bound", &effects.memory_bound},
       {"tensor", &effects.tensor_traffic},
@@ -280,6 +279,7 @@ std::optional<model::PricedEffects> effects_without(const std::set<std::string>&
       {"context", &effects.context_traffic},
       {"quantisation", &effects.quantisation},
       {"launch", &effects.launch},
+      {"spread", &effects.spread},
   }};
   for (const std::string& name : names) {
     const auto found = std::find_if(switches.begin(), switches.end(),

@@ -18,7 +18,8 @@ enum class EngineChoice { Auto, Dataflow, Events };
 
 struct SimulateOptions {
   model::PricedEffects effects;
-  EngineChoice engine = EngineChoice::Auto;  // Auto: dataflow, which equals events for static orders.
+  EngineChoice engine =
+      EngineChoice::Auto;     // Auto: dataflow, which equals events for static orders.
   bool explain = false;       // Fill priced_ops.
   bool timeline = false;      // Fill timeline.
   bool sensitivities = true;  // Re-run with changed assumptions; costs some ten more simulations.
@@ -28,8 +29,8 @@ struct SimulateOptions {
 std::variant<SimulationReport, PlanRefusal> simulate(const model::Job& job,
                                                      const SimulateOptions& options = {});
 
-// The effects that `--without NAME,…` switches off: wave, memory-bound, tensor, pipeline, recompute,
-// data-parallel, expert, context, quantisation, launch. Nothing when a name is unknown.
+// The effects that `--without NAME,…` switches off: wave, memory-bound, tensor, pipeline,
+// recompute, data-parallel, expert, context, quantisation, launch. Nothing when a name is unknown.
 std::optional<model::PricedEffects> effects_without(const std::set<std::string>& names);
 std::vector<std::string> effect_names();
 

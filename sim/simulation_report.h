@@ -56,35 +56,35 @@ struct SimulationReport {
   model::Seconds step_time, step_time_low, step_time_high;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
-  model::Flop model_flop_per_step;      // In `flop_convention`.
-  model::Flop hardware_flop_per_step;   // With recompute.
+  model::Flop model_flop_per_step;     // In `flop_convention`.
+  model::Flop hardware_flop_per_step;  // With recompute.
   model::FlopPerSecond model_flops_per_gpu;
-  double mfu = 0, hfu = 0;              // Over the dense peak of the precision's format.
+  double mfu = 0, hfu = 0;  // Over the dense peak of the precision's format.
   std::string flop_convention;
   // MFU under the other conventions that publications use: {name, MFU}.
   std::vector<std::pair<std::string, double>> mfu_by_convention;
-  double bubble_fraction = 0;           // Idle ÷ total of the critical rank.
+  double bubble_fraction = 0;  // Idle ÷ total of the critical rank.
   StepBreakdown breakdown;
   std::vector<ComputeShare> compute_shares;
   int critical_stage = 0;
 
-  std::vector<StageMemory> memory;      // One a stage.
+  std::vector<StageMemory> memory;  // One a stage.
   model::Bytes memory_peak, memory_limit;
-  model::Bytes memory_allocated;        // Of the peak, what the framework's allocator would report.
+  model::Bytes memory_allocated;  // Of the peak, what the framework's allocator would report.
   bool fits = true;
 
   std::int64_t parameters_total = 0, parameters_active = 0;
   std::vector<std::int64_t> parameters_per_stage;  // Of one rank of the stage.
 
-  model::Watts power_per_gpu;           // Mean over the step, 0 when not modelled.
-  model::Joules energy_per_step;        // All GPUs.
-  model::Usd cost_per_step;             // 0: no price known.
+  model::Watts power_per_gpu;     // Mean over the step, 0 when not modelled.
+  model::Joules energy_per_step;  // All GPUs.
+  model::Usd cost_per_step;       // 0: no price known.
 
   int gpus = 0;
   int ranks_simulated = 0;
   std::int64_t events = 0;
-  std::string engine;                   // "dataflow" or "events".
-  std::string network;                  // "analytic", …
+  std::string engine;   // "dataflow" or "events".
+  std::string network;  // "analytic", …
   std::vector<std::string> assumptions, warnings;
   std::vector<Sensitivity> sensitivities;
   std::vector<PricedOp> priced_ops;

@@ -25,7 +25,7 @@ struct SlotLayout {
   std::size_t gather(int stage, int chunk) const {
     return 1 +
            static_cast<std::size_t>(shape.pipeline) * static_cast<std::size_t>(shape.num_tasks()) +
-           static_cast<std::size_t>(stage * shape.model_chunks + chunk);
+           static_cast<std::size_t>(shape.chunk_number(stage, chunk));
   }
   std::size_t unread() const { return gather(shape.pipeline, 0); }
   std::size_t size() const { return unread() + 1; }

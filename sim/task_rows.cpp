@@ -21,14 +21,13 @@ TaskRow make_row(const model::PipelineShape& shape, int stage, int row_index) {
   const model::TaskId first{row_index * shape.micro_batches};
   const Task task = shape.task(first);
   const auto awaited = model::awaited_message(shape, {stage}, task);
-  TaskRow row{
-      .slot = static_cast<std::uint32_t>(layout.task(stage, first)),
-      .cost = static_cast<std::uint32_t>(stage * shape.phases() * shape.model_chunks + row_index),
-      .send_lane = static_cast<std::uint32_t>(2 * shape.pipeline),
-      .chunk = static_cast<std::uint16_t>(task.chunk.value),
-      .send = send_kind(shape, stage, task),
-      .is_forward = task.kind == TaskKind::Forward,
-      .is_last = task.kind == shape.last_kind()};
+  TaskRow row{.slot = static_cast<std::uint32_t>(layout.task(stage, first)),
+              .cost = static_cast<std::uint32_t>(stage * shape.num_rows() + row_index),
+              .send_lane = static_cast<std::uint32_t>(2 * shape.pipeline),
+              .chunk = static_cast<std::uint16_t>(task.chunk.value),
+              .send = send_kind(shape, stage, task),
+              .is_forward = task.kind == TaskKind::Forward,
+              .is_last = task.kind == shape.last_kind()};
   if (awaited.exists()) {
     row.waits_for = static_cast<std::uint32_t>(layout.task(awaited.stage.value, awaited.task));
   }
@@ -42,8 +41,8 @@ TaskRow make_row(const model::PipelineShape& shape, int stage, int row_index) {
 }  // namespace
 
 TaskRows::TaskRows(const model::PipelineShape& shape)
-    : rows_per_stage_(static_cast<std::size_t>(shape.phases() * shape.model_chunks)) {
-  const int num_rows = shape.phases() * shape.model_chunks;
+    : rows_per_stage_(static_cast<std::size_t>(shape.num_rows())) {
+  const int num_rows = shape.num_rows();
   rows_.reserve(static_cast<std::size_t>(shape.pipeline) * rows_per_stage_);
   for (int stage = 0; stage < shape.pipeline; ++stage) {
     for (int row = 0; row < num_rows; ++row) {

@@ -58,9 +58,9 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
 // Equal configuration: everything but where and when it was measured.
 std::string configuration_key(const MeasuredRow& row) {
   std::string key;
-  for (const char* column : {"framework", "model_name", "gpu", "gpus", "tp", "sp", "cp", "pp", "vpp",
-                             "ep", "dp", "zero_stage", "micro_batch", "global_batch", "precision",
-                             "recompute", "overlap", "seq_len", "layers"}) {
+  for (const char* column : {"framework", "model_name", "gpu", "gpus", "tp", "sp", "cp", "pp",
+                             "vpp", "ep", "dp", "zero_stage", "micro_batch", "global_batch",
+                             "precision", "recompute", "overlap", "seq_len", "layers"}) {
     key += row.text(column) + "|";
   }
   return key;

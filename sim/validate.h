@@ -1,5 +1,6 @@
-// Predictions beside published measurements: every row of a measured-steps table is turned into a job,
-// simulated, and scored; groups are the sources that rows come from. Nothing is dropped in silence.
+// Predictions beside published measurements: every row of a measured-steps table is turned into a
+// job, simulated, and scored; groups are the sources that rows come from. Nothing is dropped in
+// silence.
 #ifndef MEGATWIN_SIM_VALIDATE_H_
 #define MEGATWIN_SIM_VALIDATE_H_
 
@@ -50,7 +51,7 @@ struct Validation {
   int coverage_predicted = 0;
   int coverage_rows = 0;
   std::vector<std::pair<std::string, int>> coverage_reasons;  // Reason → rows, most first.
-  ValidatedGroup memory;        // All rows that state memory, as one group.
+  ValidatedGroup memory;  // All rows that state memory, as one group.
 };
 
 struct ValidateOptions {

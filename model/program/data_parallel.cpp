@@ -36,8 +36,8 @@ struct StateBytes {
   double parameter, gradient, optimizer;
 };
 
-// Source: Rajbhandari et al., arXiv:1910.02054, section 3 (16 B); Megatron-LM's distributed-optimizer
-// page (18 B with fp32 gradients, 6 + 12/d sharded).
+// Source: Rajbhandari et al., arXiv:1910.02054, section 3 (16 B); Megatron-LM's
+// distributed-optimizer page (18 B with fp32 gradients, 6 + 12/d sharded).
 StateBytes state_bytes(const Job& job) {
   switch (job.plan.precision) {
     case Precision::Fp32:
@@ -122,8 +122,7 @@ Seconds DataParallelTraffic::gather_time(const RankParameters& parameters) const
 Seconds DataParallelTraffic::reduce_time(const RankParameters& parameters) const {
   const bool sharded = job_.plan.zero_stage >= 1 && job_.software.distributed_optimizer;
   const bool scattered = sharded || job_.plan.zero_stage >= 2;
-  const CollectiveKind kind =
-      scattered ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+  const CollectiveKind kind = scattered ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
   const Bytes dense{as_double(parameters.dense) * gradient_bytes_};
   const Bytes expert{as_double(parameters.expert) * gradient_bytes_};
   return collective_time(kind, dense, dense_group_).time +
@@ -145,7 +144,8 @@ void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk)
   // rest of the chunk's backward pass, which they slow.
   const auto exposed = [&](Seconds traffic, Seconds compute, bool overlapped) {
     if (!overlapped) return traffic;
-    const Seconds hidden{std::min(traffic.value * (1 - 1 / layers), compute.value * (1 - 1 / layers))};
+    const Seconds hidden{
+        std::min(traffic.value * (1 - 1 / layers), compute.value * (1 - 1 / layers))};
     return traffic - hidden + slowdown * hidden;
   };
   chunk.reduce_exposed =
@@ -156,7 +156,8 @@ void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk)
 
 // ZeRO stage 3: every layer is gathered before its forward and before its backward pass, its
 // gradient scattered after, in each micro-batch; one layer is fetched ahead. Embedding, final norm
-// and head are a unit of their own: gathered once and kept, reduced when nothing is left to hide it.
+// and head are a unit of their own: gathered once and kept, reduced when nothing is left to hide
+// it.
 void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk& chunk) const {
   ChunkContent one_layer, root;
   (content.moe_layers > 0 ? one_layer.moe_layers : one_layer.dense_layers) = 1;
@@ -168,11 +169,17 @@ void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk
   chunk.gather = layers * unit.gather + root_unit.gather;
   chunk.reduce = layers * unit.reduce + root_unit.reduce;
   if (job_.software.framework == Framework::DeepspeedZero3) {
-    // DeepSpeed of 2021 gathers parameter by parameter and waits for each; with recomputation a layer
-    // is released after its repeated forward and gathered once more for its backward.
+    // DeepSpeed of 2021 gathers parameter by parameter and waits for each; with recomputation a
+    // layer is released after its repeated forward and gathered once more for its backward.
     const double gathers = job_.plan.recompute == RecomputeKind::Full ? 2 : 1;
     chunk.sharded_forward = layers * unit.gather + root_unit.gather;
     chunk.sharded_backward = layers * (gathers * unit.gather + unit.reduce) + root_unit.reduce;
+    return;
+  }
+  if (job_.plan.pipeline > 1) {
+    // Gathered once a step and reduced once: like replicas whose parameters are fetched first.
+    chunk.gather_exposed = chunk.gather;
+    chunk.reduce_exposed = chunk.reduce;
     return;
   }
   const double slowdown = job_.profile.communication_sm_slowdown;
@@ -241,7 +248,8 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   const Plan& plan = job_.plan;
   const StateBytes bytes = state_bytes(job_);
   const double dense = as_double(parameters.dense), expert = as_double(parameters.expert);
-  const double replicas = plan.data * plan.context, expert_replicas = std::max(1, plan.expert_data());
+  const double replicas = plan.data * plan.context,
+               expert_replicas = std::max(1, plan.expert_data());
   const auto sharded = [&](int from_stage) {
     return plan.zero_stage >= from_stage ? dense / replicas + expert / expert_replicas
                                          : dense + expert;
@@ -255,11 +263,16 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   if (plan.precision == Precision::AmpBf16 && plan.zero_stage < 3) {
     cost.buffers += Bytes{2 * (dense + expert)};
   }
+  // Megatron-LM of 2020 flattens all gradients into one buffer to reduce them.
+  if (job_.software.framework == Framework::Megatron2020 && plan.data > 1) {
+    cost.buffers += Bytes{gradient_bytes_ * (dense + expert)};
+  }
   const bool last = !contents.empty() && contents.back().head;
   if (last && job_.software.keeps_pipeline_outputs && plan.pipeline > 1) {
     const double tokens = as_double(plan.micro_batch * job_.transformer.sequence_length);
     cost.buffers += Bytes{as_double(plan.num_micro_batches()) * tokens *
-                          as_double(job_.transformer.vocab_size) * 2};
+                          as_double(job_.transformer.vocab_size) * 2 /
+                          (job_.software.shards_head ? plan.tensor : 1) / plan.context};
   }
   if (plan.zero_stage >= 3) {
     // Two layers gathered at a time, and one full gradient before it is scattered.
@@ -269,9 +282,15 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
     const double layer = as_double(chunk_parameters(one_layer).total());
     double root = 0;
     for (const ChunkContent& content : contents) {
-      root += as_double(chunk_parameters({.embedding = content.embedding, .head = content.head}).dense);
+      root +=
+          as_double(chunk_parameters({.embedding = content.embedding, .head = content.head}).dense);
     }
-    cost.buffers += Bytes{layer * (2 * parameter_bytes_ + gradient_bytes_) + root * parameter_bytes_};
+    cost.buffers +=
+        Bytes{layer * (2 * parameter_bytes_ + gradient_bytes_) + root * parameter_bytes_};
+    // Under a pipeline the gathered parameters and whole gradients stay until the last micro-batch,
+    // or every micro-batch would gather and scatter again.
+    if (plan.pipeline > 1)
+      cost.buffers += Bytes{(dense + expert) * (parameter_bytes_ + gradient_bytes_)};
   }
 }
 

@@ -1,5 +1,6 @@
 // Data-parallel work of a job: the gather of parameters and the reduction of gradients under every
-// ZeRO stage, what of it hides behind compute, the optimizer, and the bytes of a stage's model state.
+// ZeRO stage, what of it hides behind compute, the optimizer, and the bytes of a stage's model
+// state.
 #ifndef MEGATWIN_MODEL_PROGRAM_DATA_PARALLEL_H_
 #define MEGATWIN_MODEL_PROGRAM_DATA_PARALLEL_H_
 
@@ -27,8 +28,8 @@ class DataParallelTraffic {
 
  private:
   struct UnitTraffic {
-    Seconds gather, reduce;      // On the links.
-    Seconds copy_in, copy_out;   // Kernels that pack and unpack the buffers.
+    Seconds gather, reduce;     // On the links.
+    Seconds copy_in, copy_out;  // Kernels that pack and unpack the buffers.
   };
   UnitTraffic unit_traffic(const RankParameters& parameters) const;
   RankParameters chunk_parameters(const ChunkContent& content) const;

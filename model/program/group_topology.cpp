@@ -32,7 +32,8 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
   if (topology.nodes > 1 && job_nodes > fabric.nodes_per_leaf) {
     const bool static_routes = machine.node.nic_type.find("HDR") != std::string::npos;
     const double by_generation = static_routes ? 0.5 : 1.0;
-    topology.nic_efficiency *= fabric.spine_efficiency > 0 ? fabric.spine_efficiency : by_generation;
+    topology.nic_efficiency *=
+        fabric.spine_efficiency > 0 ? fabric.spine_efficiency : by_generation;
   }
   return topology;
 }

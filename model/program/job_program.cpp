@@ -116,10 +116,9 @@ JobProgram build_job_program(const Job& job, const PricedEffects& effects) {
     program.stages.push_back(std::move(result));
   }
   if (plan.pipeline > 1) {
-    const Seconds hop =
-        collective_time(CollectiveKind::SendReceive, pipeline_message(input),
-                        group_topology(job, GroupKind::Pipeline))
-            .time;
+    const Seconds hop = collective_time(CollectiveKind::SendReceive, pipeline_message(input),
+                                        group_topology(job, GroupKind::Pipeline))
+                            .time;
     spec.send_activation = spec.send_gradient = round_to_instant(hop);
   }
   return program;

@@ -1,6 +1,6 @@
-// From a job to the program of its pipeline: the content of each chunk, its lowered and priced tasks,
-// the data-parallel traffic, the optimizer, the memory each stage holds. The one place where a model,
-// a plan and a cluster become durations and bytes; simulate() runs what comes out.
+// From a job to the program of its pipeline: the content of each chunk, its lowered and priced
+// tasks, the data-parallel traffic, the optimizer, the memory each stage holds. The one place where
+// a model, a plan and a cluster become durations and bytes; simulate() runs what comes out.
 #ifndef MEGATWIN_MODEL_PROGRAM_JOB_PROGRAM_H_
 #define MEGATWIN_MODEL_PROGRAM_JOB_PROGRAM_H_
 
@@ -20,7 +20,7 @@ struct PricedChunk {
   ChunkContent content;
   TaskOps ops;
   TaskPrice forward, backward;
-  Seconds gather, reduce;             // Data-parallel traffic of its parameters, in full …
+  Seconds gather, reduce;                  // Data-parallel traffic of its parameters, in full …
   Seconds gather_exposed, reduce_exposed;  // … and what its own compute cannot hide.
   Seconds sharded_forward, sharded_backward;  // Exposed per micro-batch (ZeRO stage 3).
 };
@@ -35,7 +35,7 @@ struct PricedStage {
 struct JobProgram {
   ProgramSpec spec;
   std::vector<PricedStage> stages;
-  Seconds step_overhead;              // Host work once a step: data, logging, synchronisation.
+  Seconds step_overhead;  // Host work once a step: data, logging, synchronisation.
 };
 
 JobProgram build_job_program(const Job& job, const PricedEffects& effects = {});

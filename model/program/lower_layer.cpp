@@ -28,12 +28,13 @@ struct TensorTraffic {
   // After a row-parallel product: partial sums are reduced.
   void after_row(OpList& ops, std::string_view name) const {
     if (!on()) return;
-    ops.collective(name,
-                   sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
-                   GroupKind::Tensor, message());
+    ops.collective(
+        name, sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        GroupKind::Tensor, message());
     if (chunked()) ops.chunked();
   }
-  // Backward of a column-parallel product: gather its input again beside dgrad, reduce dX beside wgrad.
+  // Backward of a column-parallel product: gather its input again beside dgrad, reduce dX beside
+  // wgrad.
   void column_backward(OpList& ops, std::string_view gather_name, std::string_view reduce_name,
                        GemmShape dgrad, std::string_view dgrad_name, GemmShape wgrad,
                        std::string_view wgrad_name) const {
@@ -59,7 +60,8 @@ struct TensorTraffic {
   }
 };
 
-GemmShape forward_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
+GemmShape forward_shape(const LoweringInput& input, std::int64_t m, std::int64_t n,
+                        std::int64_t k) {
   return {.m = m, .n = n, .k = k, .type = gemm_type(input.plan.precision)};
 }
 GemmShape dgrad_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -78,7 +80,8 @@ GemmShape wgrad_shape(const LoweringInput& input, std::int64_t m, std::int64_t n
           .layout = GemmLayout::WeightGradient};
 }
 
-// Without fusion into the product, Megatron adds a 16-bit gradient into its fp32 buffer by a kernel.
+// Without fusion into the product, Megatron adds a 16-bit gradient into its fp32 buffer by a
+// kernel.
 void accumulate_weight(const LoweringInput& input, OpList& ops, std::int64_t weights) {
   const Framework framework = input.software.framework;
   const bool megatron_of_old = framework == Framework::Megatron2020 ||
@@ -159,16 +162,14 @@ void unfused_core_forward(const LoweringInput& input, const LayerSizes& sizes, O
   const std::int64_t q = sizes.sequence_local, s = sizes.sequence;
   const double scores = as_double(heads) * as_double(q) * as_double(s);
   const DataType type = base_type(input.plan.precision);
-  ops.gemm("attention.scores",
-           {.m = q, .n = s, .k = sizes.head_dim, .batch = heads, .type = type});
+  ops.gemm("attention.scores", {.m = q, .n = s, .k = sizes.head_dim, .batch = heads, .type = type});
   if (input.software.fused_softmax) {
     ops.memory("attention.softmax", 2 * scores, 2 * scores);
   } else {
     ops.memory("attention.softmax", 8 * scores, 8 * scores, 4);
   }
   if (input.software.dropout) ops.memory("attention.dropout", 2 * scores, 3 * scores);
-  ops.gemm("attention.values",
-           {.m = q, .n = sizes.head_dim, .k = s, .batch = heads, .type = type});
+  ops.gemm("attention.values", {.m = q, .n = sizes.head_dim, .k = s, .batch = heads, .type = type});
 }
 
 void unfused_core_backward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops) {
@@ -177,12 +178,9 @@ void unfused_core_backward(const LoweringInput& input, const LayerSizes& sizes, 
   const double scores = as_double(heads) * as_double(q) * as_double(s);
   const DataType type = base_type(input.plan.precision);
   const auto product = [&](std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) {
-    ops.gemm(name, {.m = m,
-                    .n = n,
-                    .k = k,
-                    .batch = heads,
-                    .type = type,
-                    .layout = GemmLayout::DataGradient});
+    ops.gemm(
+        name,
+        {.m = m, .n = n, .k = k, .batch = heads, .type = type, .layout = GemmLayout::DataGradient});
   };
   product("attention.values.dP", q, s, d);
   product("attention.values.dV", s, d, q);
@@ -214,7 +212,8 @@ AttentionShape fused_shape(const LoweringInput& input, const LayerSizes& sizes, 
 }
 
 // The core attention of every layer; a sliding window on each n-th layer is priced as its share.
-void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& ops, bool backward) {
+void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
+                    bool backward) {
   if (input.software.attention == AttentionKernel::Unfused) {
     backward ? unfused_core_backward(input, sizes, ops) : unfused_core_forward(input, sizes, ops);
     return;
@@ -320,8 +319,8 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
   const std::int64_t out_width =
       latent ? latent_sizes(input.transformer, sizes).v_width : sizes.query_width;
   const TensorTraffic traffic{input, sizes};
-  const bool bias_kernel = input.transformer.qkv_bias &&
-                           input.software.fusion == ElementwiseFusion::BiasFused;
+  const bool bias_kernel =
+      input.transformer.qkv_bias && input.software.fusion == ElementwiseFusion::BiasFused;
 
   norm_forward(input, sizes, forward, "norm1");
   traffic.before_column(forward, "qkv.gather");
@@ -378,11 +377,12 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
 namespace {
 
 // The non-linearity between the two products of a feed-forward: bytes a token and element.
-void activation_ops(const LoweringInput& input, OpList& forward, OpList& backward, double elements) {
+void activation_ops(const LoweringInput& input, OpList& forward, OpList& backward,
+                    double elements) {
   const bool gated = is_gated(input.transformer.activation);
   const bool eager = input.software.fusion == ElementwiseFusion::Eager;
   if (gated && eager) {
-    forward.memory("activation", 6 * elements, 4 * elements, 2);   // SiLU, then the product.
+    forward.memory("activation", 6 * elements, 4 * elements, 2);  // SiLU, then the product.
     backward.memory("activation.backward", 12 * elements, 6 * elements, 3);
   } else if (gated) {
     forward.memory("activation", 4 * elements, 2 * elements);

@@ -10,11 +10,11 @@ namespace {
 double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 struct MoeSizes {
-  std::int64_t tokens;        // Tokens that this rank routes.
-  std::int64_t rows;          // Token copies its experts receive, over its expert-tensor group.
+  std::int64_t tokens;  // Tokens that this rank routes.
+  std::int64_t rows;    // Token copies its experts receive, over its expert-tensor group.
   std::int64_t local_experts;
-  std::int64_t ffn;           // Of one expert on this rank.
-  std::int64_t up;            // Columns of the first product.
+  std::int64_t ffn;  // Of one expert on this rank.
+  std::int64_t up;   // Columns of the first product.
 };
 
 MoeSizes moe_sizes(const LoweringInput& input, const LayerSizes& sizes) {
@@ -36,8 +36,13 @@ MoeSizes moe_sizes(const LoweringInput& input, const LayerSizes& sizes) {
 GemmShape expert_product(const LoweringInput& input, const MoeSizes& moe, std::int64_t n,
                          std::int64_t k, GemmLayout layout) {
   const std::int64_t rows = std::max<std::int64_t>(1, moe.rows / moe.local_experts);
-  GemmShape shape{.m = rows, .n = n, .k = k, .batch = moe.local_experts, .grouped = true,
-                  .type = gemm_type(input.plan.precision), .layout = layout};
+  GemmShape shape{.m = rows,
+                  .n = n,
+                  .k = k,
+                  .batch = moe.local_experts,
+                  .grouped = true,
+                  .type = gemm_type(input.plan.precision),
+                  .layout = layout};
   if (layout == GemmLayout::DataGradient) std::swap(shape.n, shape.k);
   if (layout == GemmLayout::WeightGradient) {
     shape.m = n;
@@ -78,9 +83,10 @@ void combine(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes
     ops.memory(forward_name ? "moe.unsort" : "moe.unsort.backward", rows, rows, 1);
   }
   if (sizes.expert_tensor > 1) {
-    ops.collective(forward_name ? "moe.reduce" : "moe.reduce.backward",
-                   sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
-                   GroupKind::ExpertTensor, rows);
+    ops.collective(
+        forward_name ? "moe.reduce" : "moe.reduce.backward",
+        sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        GroupKind::ExpertTensor, rows);
   }
   if (sizes.expert > 1) {
     ops.collective(forward_name ? "moe.all_to_all.return" : "moe.all_to_all.return.backward",
@@ -99,9 +105,15 @@ void router(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes&
   const double scores = 4 * as_double(moe.tokens * E);
   forward.memory("router.top_k", 5 * scores, 3 * scores, 12);
   backward.memory("router.top_k.backward", 4 * scores, 3 * scores, 8);
-  backward.gemm("router.dgrad", {.m = moe.tokens, .n = sizes.hidden, .k = E, .type = type,
+  backward.gemm("router.dgrad", {.m = moe.tokens,
+                                 .n = sizes.hidden,
+                                 .k = E,
+                                 .type = type,
                                  .layout = GemmLayout::DataGradient});
-  backward.gemm("router.wgrad", {.m = E, .n = sizes.hidden, .k = moe.tokens, .type = type,
+  backward.gemm("router.wgrad", {.m = E,
+                                 .n = sizes.hidden,
+                                 .k = moe.tokens,
+                                 .type = type,
                                  .layout = GemmLayout::WeightGradient});
 }
 
@@ -127,12 +139,13 @@ void shared_expert(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   forward.gemm("shared.fc2", {.m = T, .n = h, .k = f, .type = type});
   const GemmLayout data = GemmLayout::DataGradient, weight = GemmLayout::WeightGradient;
   backward.gemm("shared.fc2.dgrad", {.m = T, .n = f, .k = h, .type = type, .layout = data});
-  backward.gemm("shared.fc2.wgrad", {.m = h, .n = f, .k = T, .accumulate_fp32 = fused, .type = type,
-                                     .layout = weight});
+  backward.gemm("shared.fc2.wgrad",
+                {.m = h, .n = f, .k = T, .accumulate_fp32 = fused, .type = type, .layout = weight});
   backward.memory("shared.activation.backward", 6 * x, 4 * x);
   backward.gemm("shared.fc1.dgrad", {.m = T, .n = h, .k = up, .type = type, .layout = data});
-  backward.gemm("shared.fc1.wgrad", {.m = up, .n = h, .k = T, .accumulate_fp32 = fused,
-                                     .type = type, .layout = weight});
+  backward.gemm(
+      "shared.fc1.wgrad",
+      {.m = up, .n = h, .k = T, .accumulate_fp32 = fused, .type = type, .layout = weight});
 }
 
 void cast(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
@@ -174,7 +187,8 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   cast(sizes, backward, "moe.fc2.cast.backward", rows * as_double(h));
   backward.gemm("moe.fc2.dgrad", expert_product(input, moe, h, moe.ffn, GemmLayout::DataGradient));
   backward.host_launches(moe.local_experts);
-  backward.gemm("moe.fc2.wgrad", expert_product(input, moe, h, moe.ffn, GemmLayout::WeightGradient));
+  backward.gemm("moe.fc2.wgrad",
+                expert_product(input, moe, h, moe.ffn, GemmLayout::WeightGradient));
   backward.host_launches(moe.local_experts);
   backward.add_all(activation_backward.take());
   cast(sizes, backward, "moe.fc1.cast.backward", rows * as_double(moe.up));

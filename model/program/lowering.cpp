@@ -66,13 +66,13 @@ void lower_embedding(const LoweringInput& input, const LayerSizes& sizes, TaskOp
     forward.memory("embedding.position", 2 * x, x, 2);
   }
   if (sizes.tensor > 1 && input.software.shards_head) {
-    forward.collective("embedding.reduce",
-                       sizes.sequence_parallel ? CollectiveKind::ReduceScatter
-                                               : CollectiveKind::AllReduce,
-                       GroupKind::Tensor, x);
+    forward.collective(
+        "embedding.reduce",
+        sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        GroupKind::Tensor, x);
     if (sizes.sequence_parallel) {
-      backward.collective("embedding.gather.backward", CollectiveKind::AllGather,
-                          GroupKind::Tensor, x);
+      backward.collective("embedding.gather.backward", CollectiveKind::AllGather, GroupKind::Tensor,
+                          x);
     }
   }
   if (input.software.dropout) forward.memory("embedding.dropout", x, 1.5 * x);
@@ -128,10 +128,10 @@ MicroOps loss_head_backward(const LoweringInput& input, const LayerSizes& sizes)
   ops.gemm("logits.dgrad",
            {.m = T, .n = h, .k = V, .type = type, .layout = GemmLayout::DataGradient});
   if (sizes.tensor > 1 && input.software.shards_head) {
-    ops.collective("logits.reduce.backward",
-                   sizes.sequence_parallel ? CollectiveKind::ReduceScatter
-                                           : CollectiveKind::AllReduce,
-                   GroupKind::Tensor, as_double(T * h) * sizes.element);
+    ops.collective(
+        "logits.reduce.backward",
+        sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        GroupKind::Tensor, as_double(T * h) * sizes.element);
     if (input.software.overlap_tp_backward_wgrad) ops.overlap_next(1);
   }
   ops.gemm("logits.wgrad", {.m = V,
@@ -189,7 +189,8 @@ TaskOps lower_chunk(const LoweringInput& input, const ChunkContent& content) {
     head.forward = loss_head_forward(input, sizes);
     head.backward = loss_head_backward(input, sizes);
   }
-  for (const TaskOps* part : {&embedding, &dense, &moe, &head, &mtp}) append(ops.forward, part->forward);
+  for (const TaskOps* part : {&embedding, &dense, &moe, &head, &mtp})
+    append(ops.forward, part->forward);
   for (const TaskOps* part : {&mtp, &head, &moe, &dense, &embedding}) {
     append(ops.backward, part->backward);
   }

@@ -1,6 +1,6 @@
 // The one function that turns a task into micro-ops: what a software stack launches for the forward
-// and backward pass of a model chunk on one rank, op by op, with bytes and FLOP. The simulator prices
-// this list and the engines launch it. Also what the chunk saves for its backward pass. Pure
+// and backward pass of a model chunk on one rank, op by op, with bytes and FLOP. The simulator
+// prices this list and the engines launch it. Also what the chunk saves for its backward pass. Pure
 // arithmetic on shapes: nothing here knows a GPU.
 #ifndef MEGATWIN_MODEL_PROGRAM_LOWERING_H_
 #define MEGATWIN_MODEL_PROGRAM_LOWERING_H_
@@ -20,9 +20,9 @@ namespace megatwin::model {
 struct ChunkContent {
   int dense_layers = 0;
   int moe_layers = 0;
-  int mtp_layers = 0;      // Each is a layer of the last kind, a projection and a logits pass.
+  int mtp_layers = 0;  // Each is a layer of the last kind, a projection and a logits pass.
   bool embedding = false;
-  bool head = false;       // Final norm, logits and loss.
+  bool head = false;  // Final norm, logits and loss.
 
   int layers() const { return dense_layers + moe_layers; }
   friend bool operator==(const ChunkContent&, const ChunkContent&) = default;
@@ -34,8 +34,8 @@ struct LoweringInput {
   const SoftwareStack& software;
 };
 
-// Ops in launch order. Ops of `backward` marked weight_gradient form BackwardWeight when the schedule
-// splits the pass; the rest, with the recomputation, is BackwardInput.
+// Ops in launch order. Ops of `backward` marked weight_gradient form BackwardWeight when the
+// schedule splits the pass; the rest, with the recomputation, is BackwardInput.
 struct TaskOps {
   MicroOps forward;
   MicroOps backward;
@@ -43,8 +43,8 @@ struct TaskOps {
 
 TaskOps lower_chunk(const LoweringInput& input, const ChunkContent& content);
 
-// The optimizer step of one rank, after its gradients are reduced. `parameters` are those of the rank
-// in all, `owned` those whose states it holds (less under ZeRO).
+// The optimizer step of one rank, after its gradients are reduced. `parameters` are those of the
+// rank in all, `owned` those whose states it holds (less under ZeRO).
 struct OptimizerShard {
   std::int64_t parameters = 0;
   std::int64_t owned = 0;
@@ -53,9 +53,10 @@ MicroOps lower_optimizer(const LoweringInput& input, const OptimizerShard& shard
 
 // Bytes that one rank keeps from the forward pass of one micro-batch until its backward pass.
 struct SavedActivations {
-  Bytes chunk;              // All layers, embedding and head of the chunk.
-  Bytes forward_transient;  // Largest short-lived extra inside forward …
-  Bytes backward_transient; // … and backward: logits in fp32, a recomputed layer, gradients in flight.
+  Bytes chunk;               // All layers, embedding and head of the chunk.
+  Bytes forward_transient;   // Largest short-lived extra inside forward …
+  Bytes backward_transient;  // … and backward: logits in fp32, a recomputed layer, gradients in
+                             // flight.
   Bytes weight_gradient_inputs;  // What BackwardWeight still needs after BackwardInput.
 };
 SavedActivations saved_activations(const LoweringInput& input, const ChunkContent& content);

@@ -166,9 +166,9 @@ class BufferList {
  private:
   std::size_t& open(BufferKind kind, const Task& task) {
     const PipelineShape& shape = request_.shape;
-    return open_[static_cast<std::size_t>(
-        (static_cast<int>(kind) * shape.model_chunks + task.chunk.value) * shape.micro_batches +
-        task.micro_batch.value)];
+    const int row = static_cast<int>(kind) * shape.model_chunks + task.chunk.value;
+    const int index = row * shape.micro_batches + task.micro_batch.value;
+    return open_[static_cast<std::size_t>(index)];
   }
 
   const MemoryRequest& request_;
@@ -181,7 +181,7 @@ class PlacedBuffers {
  public:
   PlacedBuffers(const std::vector<PlacedBuffer>& buffers, std::int32_t time_end)
       : buffers_(buffers),
-        buckets_(static_cast<std::size_t>(time_end / kBucketLength + 1)),
+        buckets_(static_cast<std::size_t>(time_end / kBucketLength) + 1),
         seen_(buffers.size(), false) {}
 
   void add(std::size_t index) {

@@ -1,5 +1,6 @@
-// Builds micro-op lists for the lowering: small named constructors that fill bytes and FLOP from the
-// shape, so that each line of the lowering reads like the layer it describes. Private to lowering.
+// Builds micro-op lists for the lowering: small named constructors that fill bytes and FLOP from
+// the shape, so that each line of the lowering reads like the layer it describes. Private to
+// lowering.
 #ifndef MEGATWIN_MODEL_PROGRAM_OP_LIST_H_
 #define MEGATWIN_MODEL_PROGRAM_OP_LIST_H_
 
@@ -15,21 +16,21 @@ namespace megatwin::model {
 struct LayerSizes {
   explicit LayerSizes(const LoweringInput& input);
 
-  std::int64_t batch;             // Sequences of a micro-batch.
-  std::int64_t sequence;          // Whole length.
-  std::int64_t sequence_local;    // Per context rank.
-  std::int64_t tokens;            // batch · sequence_local.
-  std::int64_t tokens_sp;         // tokens, divided by t under sequence parallelism.
+  std::int64_t batch;           // Sequences of a micro-batch.
+  std::int64_t sequence;        // Whole length.
+  std::int64_t sequence_local;  // Per context rank.
+  std::int64_t tokens;          // batch · sequence_local.
+  std::int64_t tokens_sp;       // tokens, divided by t under sequence parallelism.
   std::int64_t hidden;
   std::int64_t query_heads, key_value_heads;  // Per tensor rank.
   std::int64_t head_dim;
   std::int64_t query_width, key_value_width;  // heads · head_dim per tensor rank.
-  std::int64_t ffn;               // Per tensor rank, dense layer.
-  std::int64_t vocab;             // Per tensor rank, padded.
+  std::int64_t ffn;                           // Per tensor rank, dense layer.
+  std::int64_t vocab;                         // Per tensor rank, padded.
   int tensor, context, expert, expert_tensor;
   bool sequence_parallel;
-  double element;                 // Bytes of an activation element.
-  bool fp8;                       // Linear layers take quantised operands.
+  double element;  // Bytes of an activation element.
+  bool fp8;        // Linear layers take quantised operands.
 };
 
 class OpList {

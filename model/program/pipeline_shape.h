@@ -44,6 +44,10 @@ struct PipelineShape {
 
   // Forward and Backward, or Forward, BackwardInput and BackwardWeight.
   int phases() const { return split_backward ? 3 : 2; }
+  // All micro-batches of one (phase, chunk) are a row of tasks.
+  int num_rows() const { return phases() * model_chunks; }
+  // Position of a chunk among those of all stages, stage by stage.
+  int chunk_number(int stage, int chunk) const { return stage * model_chunks + chunk; }
   int tasks_per_phase() const { return model_chunks * micro_batches; }
   int num_tasks() const { return phases() * tasks_per_phase(); }
 

@@ -86,7 +86,7 @@ struct Row {
 };
 
 std::vector<Row> make_rows(const PipelineShape& shape, StageId stage) {
-  std::vector<Row> rows(static_cast<std::size_t>(shape.phases() * shape.model_chunks));
+  std::vector<Row> rows(static_cast<std::size_t>(shape.num_rows()));
   for (std::int32_t index = 0; index < std::ssize(rows); ++index) {
     Row& row = rows[static_cast<std::size_t>(index)];
     row.first = shape.task({index * shape.micro_batches});

@@ -1,6 +1,6 @@
 // Bytes kept from forward to backward, tensor by tensor, for each recompute kind and stack.
-// Source of the bookkeeping: Korthikanti et al., arXiv:2205.05198, section 4 (equations 1-6) for the
-// unfused GPT layer; the modern layer follows the same rules with fused attention and a gate.
+// Source of the bookkeeping: Korthikanti et al., arXiv:2205.05198, section 4 (equations 1-6) for
+// the unfused GPT layer; the modern layer follows the same rules with fused attention and a gate.
 #include <algorithm>
 
 #include "model/program/op_list.h"
@@ -12,14 +12,14 @@ double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 // Saved bytes of one layer, sorted by what a recompute kind may drop.
 struct LayerSaved {
-  double input = 0;          // The layer's input: kept by every kind.
-  double norms = 0;          // Norm outputs (inputs of the column-parallel products) and mid residual.
-  double masks = 0;          // Dropout masks of the two residual branches.
-  double qkv = 0;            // Query, key, value.
-  double scores = 0;         // Softmax output, dropout mask and output of the unfused core.
-  double core_output = 0;    // Attention output (input of the projection) and its log-sum-exp.
+  double input = 0;   // The layer's input: kept by every kind.
+  double norms = 0;   // Norm outputs (inputs of the column-parallel products) and mid residual.
+  double masks = 0;   // Dropout masks of the two residual branches.
+  double qkv = 0;     // Query, key, value.
+  double scores = 0;  // Softmax output, dropout mask and output of the unfused core.
+  double core_output = 0;  // Attention output (input of the projection) and its log-sum-exp.
   double activation_input = 0, activation_output = 0;
-  double experts = 0;        // Router, permuted copies, expert intermediates.
+  double experts = 0;  // Router, permuted copies, expert intermediates.
 
   double all() const {
     return input + norms + masks + qkv + scores + core_output + activation_input +
@@ -105,8 +105,8 @@ struct LogitBytes {
 LogitBytes logit_bytes(const SoftwareStack& software) {
   // Fused: the 16-bit logits, and their gradient beside them.
   if (software.fused_cross_entropy) return {2, 0, 2};
-  // Eager: 16-bit logits and fp32 log-softmax are kept; an fp32 copy passes by in forward, in backward
-  // an fp32 gradient and its 16-bit cast.
+  // Eager: 16-bit logits and fp32 log-softmax are kept; an fp32 copy passes by in forward, in
+  // backward an fp32 gradient and its 16-bit cast.
   const bool eager = software.framework == Framework::Fsdp1 ||
                      software.framework == Framework::Fsdp2 ||
                      software.framework == Framework::PytorchCompile;
@@ -145,11 +145,16 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
     }
   };
   add_layers(content.dense_layers, false);
-  add_layers(content.moe_layers + content.mtp_layers, content.moe_layers + content.mtp_layers > 0 &&
-                                                          input.transformer.experts.has_value());
-  if (content.embedding && input.software.dropout) chunk += as_double(sizes.tokens_sp * sizes.hidden);
+  add_layers(content.moe_layers + content.mtp_layers,
+             content.moe_layers + content.mtp_layers > 0 && input.transformer.experts.has_value());
+  if (content.embedding && input.software.dropout)
+    chunk += as_double(sizes.tokens_sp * sizes.hidden);
   SavedActivations result;
-  double transient_forward = 4 * x, transient_backward = recomputed_layer + 6 * x;
+  // Whole gathered inputs and unreduced outputs beside the shards, under sequence parallelism.
+  const double whole = sizes.element * as_double(sizes.tokens * sizes.hidden);
+  const double gathered = sizes.sequence_parallel ? 3 * whole : 0;
+  double transient_forward = 4 * x + gathered;
+  double transient_backward = recomputed_layer + 6 * x + gathered;
   if (content.head) {
     const int passes = 1 + content.mtp_layers;
     chunk += passes * (2 * x);  // Input of the final norm and of the logits product.

@@ -4,6 +4,7 @@
 
 #include "model/compute_cost.h"
 #include "model/program/group_topology.h"
+#include "model/stragglers.h"
 
 namespace megatwin::model {
 namespace {
@@ -63,10 +64,15 @@ TaskPricer::TaskPricer(const Job& job, const PricedEffects& effects)
     profile_.kernel_gap = {};
     profile_.host_launch = {};
   }
-  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert,
-                               GroupKind::ExpertTensor, GroupKind::Data, GroupKind::ExpertData,
-                               GroupKind::Pipeline}) {
+  for (const GroupKind kind :
+       {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert, GroupKind::ExpertTensor,
+        GroupKind::Data, GroupKind::ExpertData, GroupKind::Pipeline}) {
     groups_[kind] = group_topology(job, kind);
+  }
+  if (effects.spread) {
+    // Every step waits for the slowest GPU: the expected maximum of n normal speeds.
+    slowest_of_all_ =
+        expected_max_normal({Seconds{1}, Seconds{profile_.silicon_spread}}, job.plan.gpus()).value;
   }
 }
 
@@ -80,6 +86,11 @@ Seconds TaskPricer::collective(const MicroOp& op) const {
 }
 
 Seconds TaskPricer::time_of(const MicroOp& op) const {
+  const double slowest = op.kind == MicroOpKind::Collective ? 1.0 : slowest_of_all_;
+  return slowest * on_mean_part(op);
+}
+
+Seconds TaskPricer::on_mean_part(const MicroOp& op) const {
   if (op.recompute && !effects_.recompute) return {};
   if (op.kind == MicroOpKind::Collective) return collective(op);
   if (op.kind == MicroOpKind::MemoryBound && !effects_.memory_bound) return {};
@@ -99,8 +110,8 @@ Seconds TaskPricer::time_of(const MicroOp& op) const {
   return alone;
 }
 
-// The fp32 result is read and written instead of written in 16 bits: 6 more bytes an element, of which
-// a deep product hides a part.
+// The fp32 result is read and written instead of written in 16 bits: 6 more bytes an element, of
+// which a deep product hides a part.
 Seconds TaskPricer::accumulation(const GemmShape& shape) const {
   if (!shape.accumulate_fp32 || !effects_.memory_bound) return {};
   const double elements = static_cast<double>(shape.batch) * static_cast<double>(shape.m) *

@@ -16,7 +16,7 @@ namespace megatwin::model {
 
 // Effects that `--without` can switch off, each to show what it is worth.
 struct PricedEffects {
-  bool wave = true;         // Partly filled waves of thread blocks.
+  bool wave = true;          // Partly filled waves of thread blocks.
   bool memory_bound = true;  // Element-wise work, optimizer, loss.
   bool tensor_traffic = true;
   bool pipeline_schedule = true;
@@ -25,7 +25,8 @@ struct PricedEffects {
   bool context_traffic = true;
   bool quantisation = true;  // fp8 casts.
   bool recompute = true;
-  bool launch = true;       // Gaps between kernels and the host's launches.
+  bool spread = true;  // Equal parts are not equally fast.
+  bool launch = true;  // Gaps between kernels and the host's launches.
 };
 
 struct TaskPrice {
@@ -33,8 +34,8 @@ struct TaskPrice {
   Seconds gemm, attention, memory_bound;  // Device compute by kind, without recomputation.
   Seconds recompute;                      // All compute that repeats the forward pass.
   Seconds exposed_tp, exposed_ep, exposed_cp;
-  Seconds contention;                     // Compute slowed by collectives beside it.
-  Seconds host_bound;                     // What the host's launches add beyond the device.
+  Seconds contention;  // Compute slowed by collectives beside it.
+  Seconds host_bound;  // What the host's launches add beyond the device.
   Flop flop;
 
   Seconds compute() const {
@@ -54,6 +55,7 @@ class TaskPricer {
   Seconds time_of(const MicroOp& op) const;
 
  private:
+  Seconds on_mean_part(const MicroOp& op) const;
   Seconds collective(const MicroOp& op) const;
   Seconds accumulation(const GemmShape& shape) const;
 
@@ -61,6 +63,7 @@ class TaskPricer {
   PricedEffects effects_;
   GpuProfile profile_;  // With wave and memory effects as asked for.
   std::map<GroupKind, GroupTopology> groups_;
+  double slowest_of_all_ = 1;  // The slowest of the job's GPUs over the mean one.
 };
 
 }  // namespace megatwin::model

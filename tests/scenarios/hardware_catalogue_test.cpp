@@ -94,7 +94,8 @@ TEST(HardwareReader, TakesWhatAUserAdds) {
   const auto document = parse_yaml("f.yaml", R"(
 gpus:
   H20: {like: H100-SXM5-80GB, sms: 78, bf16: 148 TFLOP/s, memory: 96 GB, memory_bandwidth: 4 TB/s}
-  New: {memory: 100 GB, memory_usable: 90 GiB, memory_bandwidth: 5 TB/s, fp32: 90 TFLOP/s, bf16: 2 PFLOP/s}
+  New: {memory: 100 GB, memory_usable: 90 GiB, memory_bandwidth: 5 TB/s, fp32: 90 TFLOP/s,
+        bf16: 2 PFLOP/s}
 nodes:
   my-box: {gpu: H20, gpus: 8, nics: 4, nic_bandwidth: 200 Gbit/s, price_per_hour: 12.5 USD/h}
   my-big-box: {like: my-box, gpus: 16}

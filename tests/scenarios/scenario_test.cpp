@@ -111,7 +111,8 @@ cluster: {nodes: 16 of dgx-a100-80g}
 plan:
   {tensor: 2, pipeline: 4, model_chunks: 2, context: 2, expert: 8, expert_tensor: 1, data: 8,
    micro_batch: 2, global_batch: 64, sequence_parallel: false, zero: 3,
-   recompute: {kind: full, layers: 2}, precision: fp8-block, layers_per_stage: [4, 4, 4, 4, 4, 4, 4, 4],
+   recompute: {kind: full, layers: 2}, precision: fp8-block,
+       layers_per_stage: [4, 4, 4, 4, 4, 4, 4, 4],
    embedding_as_layer: true, head_as_layer: true, overlap_grad_reduce: false,
    overlap_param_gather: false, overlap_tensor_parallel: true, fp32_parameters: true,
    rank_order: tp-cp-ep-pp-dp, dispatcher: deep-ep, expert_capacity_imbalance: 1.25}

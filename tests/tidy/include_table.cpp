@@ -20,8 +20,8 @@ const std::vector<FolderRule>& folder_rules() {
        {"cli11", "fmt", "rapidjson", "posix", "dlfcn"}},
       {"tests",
        {"model", "scenarios", "policies", "kernels", "traces", "sim", "exec", "cli"},
-       {"googletest", "benchmark", "rapidjson", "boost", "cuda", "posix", "simgrid", "dlfcn",
-        "protobuf", "zlib", "sqlite", "yaml-cpp", "pugixml"}},
+       {"googletest", "benchmark", "rapidjson", "yaml-cpp", "boost", "cuda", "posix", "simgrid",
+        "dlfcn", "protobuf", "zlib", "sqlite"}},
   };
   return kRules;
 }
@@ -30,11 +30,12 @@ const std::vector<LibraryRule>& library_rules() {
   static const std::vector<LibraryRule> kRules = {
       {"boost", {"boost/"}, {}},
       {"expected", {"tl/"}, {"model/result.h"}},
-      {"yaml-cpp", {"yaml-cpp/"}, {"scenarios/yaml_reader.", "tests/scenarios/yaml_reader_"}},
+      {"yaml-cpp", {"yaml-cpp/"}, {"scenarios/yaml_reader.", "tests/scenarios/yaml_reader_test."}},
       {"pugixml", {"pugixml"}, {"scenarios/xml_reader."}},
       {"rapidjson",
        {"rapidjson/"},
-       {"scenarios/json_reader.", "cli/report/json_writer.", "traces/", "tests/"}},
+       {"scenarios/json_reader.", "scenarios/operation_rows.", "cli/report/json_writer.", "traces/",
+        "tests/"}},
       {"cli11", {"CLI/"}, {"cli/"}},
       {"fmt", {"fmt/"}, {}},
       {"cuda", {"cuda", "nccl", "cublas", "cudnn", "nvml"}, {}},

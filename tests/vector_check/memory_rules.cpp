@@ -99,7 +99,7 @@ StateScheme scheme_from(const Row& row) {
   return says("dist") ? StateScheme::MegatronBf16 : StateScheme::ZeroMixed;
 }
 
-double state_bytes(const Row& row) {
+double state_size(const Row& row) {
   const Inputs& in = row.inputs;
   const double shards = in.get({"d", "dp", "N", "d_p", "n"}, 1);
   const bool distributed = row.says("dist") || in.text("scheme").find("dist") == 0 ||
@@ -160,7 +160,7 @@ Rules memory_rules() {
       {"nccl buffer", nccl_buffer},
       {"zero state|gb|bytes", zero_state},
       {"model_state", model_state},
-      {"bytes|optimizer|state param|per_param|optimizer", state_bytes},
+      {"bytes|optimizer|state param|per_param|optimizer", state_size},
       {"activation full_recompute pct|percent", full_recompute_percent},
       {"activation total|stage0", total_activations},
       {"activation modern|swiglu|llama|megatron_estimate|estimate", modern_layer},

@@ -41,7 +41,7 @@ model::PalmShape palm_from(const Inputs& in) {
           .sequence_length = in.need({"T", "s", "seq"})};
 }
 
-double palm_flop(const Row& row) {
+double palm_work(const Row& row) {
   const bool all = row.says("recompute") || row.says("remat") || row.says("hw") || row.says("hfu");
   return row.in_unit(model::palm_flop_per_token(palm_from(row.inputs), all));
 }
@@ -85,7 +85,7 @@ model::AttentionExtent attention_from(const Row& row) {
           .causal = !row.says("noncausal") && !row.says("non_causal") && !row.says("full")};
 }
 
-double attention_flop(const Row& row) {
+double attention_work(const Row& row) {
   const auto extent = attention_from(row);
   return row.in_unit(row.says("bwd") || row.says("backward")
                          ? model::attention_backward_flop(extent)
@@ -160,12 +160,12 @@ Rules flop_rules() {
       {"flops korthikanti|eq7|eq8 hardware|hw|eq8|selective",
        step(kFull, RecomputeKind::Selective)},
       {"flops korthikanti|eq7|model_flops", step(kFull, RecomputeKind::None)},
-      {"palm flop", palm_flop},
+      {"palm flop", palm_work},
       {"attention|attn achieved|tflops", attention_rate},
-      {"attention|attn flop", attention_flop},
+      {"attention|attn flop", attention_work},
       {"layer|logit fwd|forward|flop -per_token", layer_forward},
       {"train|model|megatron flop token", general_flop_per_token},
-      {"flops_per_token|flop_per_token", palm_flop},
+      {"flops_per_token|flop_per_token", palm_work},
       {"flops_per_token|flop_per_token", general_flop_per_token},
       {"gemm flop",
        [](const Row& row) {

@@ -1,0 +1,120 @@
+#include "model/program/lowering.h"
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "model/program/task_price.h"
+#include "tests/simulate/job_fixture.h"
+
+namespace megatwin::tests {
+namespace {
+
+constexpr const char* kLlama =
+    "model: {name: llama-3-8b, sequence_length: 4096}\n"
+    "cluster: {nodes: [{type: dgx-h100, count: 1}]}\n"
+    "plan: {tensor: 2, data: 4, micro_batch: 1, global_batch: 8, precision: bf16}\n";
+
+model::TaskOps lowered(const model::Job& job, const model::ChunkContent& content) {
+  return model::lower_chunk({job.transformer, job.plan, job.software}, content);
+}
+
+model::Flop flop_of(const model::MicroOps& ops, bool recompute) {
+  model::Flop sum;
+  for (const model::MicroOp& op : ops) {
+    if (op.recompute == recompute) sum += static_cast<double>(op.count) * op.flop;
+  }
+  return sum;
+}
+
+// Llama-3-8B, one layer on one of two tensor ranks, 4,096 tokens: QKV (4096 + 2·1024)/2 columns,
+// projection 4096/2 rows, gate and up 2·14336/2, down 14336/2, each 2·T·in·out FLOP:
+// 2·4096·4096·(3072 + 2048 + 14336 + 7168) = 893.35 GFLOP; causal attention over half the square:
+// 2·16 heads·4096·2048·(128 + 128) = 68.72 GFLOP.
+TEST(Lowering, CountsTheFlopOfALayerByHand) {
+  const model::Job job = job_from(kLlama);
+  const model::TaskOps ops = lowered(job, {.dense_layers = 1});
+  EXPECT_DOUBLE_EQ(flop_of(ops.forward, false).value,
+                   2.0 * 4096 * 4096 * (3072 + 2048 + 14336 + 7168) + 2.0 * 16 * 4096 * 2048 * 256);
+}
+
+// Backward: every product twice, and the fused attention 2.5 times its forward.
+TEST(Lowering, BackwardHasTwiceTheProducts) {
+  const model::Job job = job_from(kLlama);
+  const model::TaskOps ops = lowered(job, {.dense_layers = 1});
+  const double products = 2.0 * 4096 * 4096 * (3072 + 2048 + 14336 + 7168);
+  const double attention = 2.0 * 16 * 4096 * 2048 * 256;
+  EXPECT_DOUBLE_EQ(flop_of(ops.backward, false).value, 2 * products + 2.5 * attention);
+}
+
+TEST(Lowering, FullRecomputationRepeatsTheForward) {
+  model::Job job = job_from(kLlama);
+  job.plan.recompute = model::RecomputeKind::Full;
+  const model::TaskOps ops = lowered(job, {.dense_layers = 4});
+  EXPECT_DOUBLE_EQ(flop_of(ops.backward, true).value, flop_of(ops.forward, false).value);
+  job.plan.recompute_layers = 1;  // Of four.
+  const model::TaskOps part = lowered(job, {.dense_layers = 4});
+  EXPECT_DOUBLE_EQ(flop_of(part.backward, true).value, flop_of(part.forward, false).value / 4);
+}
+
+// Every op has a name and says what it moves: bytes of a collective, traffic of a kernel.
+TEST(Lowering, NamesEveryOpWithItsBytes) {
+  for (const char* extra :
+       {"", "software: {framework: megatron-2021}\n", "software: {framework: fsdp2}\n"}) {
+    const model::Job job = job_from(std::string(kLlama) + extra);
+    const model::TaskOps ops = lowered(job, {.dense_layers = 2, .embedding = true, .head = true});
+    for (const model::MicroOps* list : {&ops.forward, &ops.backward}) {
+      for (const model::MicroOp& op : *list) {
+        EXPECT_FALSE(op.name.empty());
+        const bool collective = op.kind == model::MicroOpKind::Collective;
+        EXPECT_GT(collective ? op.bytes.value : (op.read + op.written).value, 0) << op.name;
+        if (op.kind == model::MicroOpKind::Gemm) {
+          EXPECT_GT(op.flop.value, 0) << op.name;
+        }
+      }
+    }
+  }
+}
+
+// Split and whole backward run the same ops: their parts are marked, none is lost.
+TEST(Lowering, SplitBackwardIsThePartition) {
+  const model::Job job = job_from(kLlama);
+  const model::TaskPricer pricer(job, {});
+  const model::TaskOps ops = lowered(job, {.dense_layers = 2});
+  const auto whole = pricer.price(ops.backward);
+  const auto input = pricer.price(ops.backward, model::TaskPart::WithoutWeightGradient);
+  const auto weight = pricer.price(ops.backward, model::TaskPart::WeightGradientOnly);
+  EXPECT_NEAR((input.gemm + weight.gemm).value, whole.gemm.value, 1e-12);
+  EXPECT_GT(weight.gemm.value, 0);
+}
+
+// Sequence parallelism: 34·s·b·h/t bytes a layer with selective recomputation (equation 6), and
+// without anything s·b·h·(34 + 5as/h) (equation 1). Source: arXiv:2205.05198.
+TEST(SavedActivations, EqualTheEquationsOfThePaper) {
+  const char* yaml =
+      "model: {name: gpt3-175b, sequence_length: 2048}\n"
+      "cluster: {nodes: [{type: dgx-a100-80g, count: 1}]}\n"
+      "software: {framework: megatron-2022}\n"
+      "plan: {tensor: 8, data: 1, micro_batch: 1, global_batch: 8, precision: fp16}\n";
+  model::Job job = job_from(yaml);
+  const double sbh = 2048.0 * 12288, scores = 5.0 * 96 * 2048 / 12288;
+  const auto saved = [&] {
+    return model::saved_activations({job.transformer, job.plan, job.software}, {.dense_layers = 1})
+        .chunk.value;
+  };
+  job.plan.sequence_parallel = false;
+  EXPECT_DOUBLE_EQ(saved(), sbh * (10 + 24.0 / 8 + scores / 8));  // Equation 2.
+  job.plan.sequence_parallel = true;
+  EXPECT_DOUBLE_EQ(saved(), sbh / 8 * (34 + scores));  // Equation 4.
+  job.plan.recompute = model::RecomputeKind::Selective;
+  EXPECT_DOUBLE_EQ(saved(), 34 * sbh / 8);  // Equation 6.
+  job.plan.recompute = model::RecomputeKind::Full;
+  EXPECT_DOUBLE_EQ(saved(), 2 * sbh / 8);
+  job.plan.recompute = model::RecomputeKind::None;
+  job.plan.tensor = 1;
+  EXPECT_DOUBLE_EQ(saved(), sbh * (34 + scores));  // Equation 1.
+}
+
+}  // namespace
+}  // namespace megatwin::tests

@@ -1,0 +1,97 @@
+#include "sim/simulate.h"
+
+#include <string>
+#include <variant>
+
+#include <gtest/gtest.h>
+
+#include "tests/simulate/job_fixture.h"
+
+namespace megatwin::tests {
+namespace {
+
+using sim::SimulationReport;
+
+const std::string kSeventyB =
+    "model: {name: llama-3.1-70b, sequence_length: 8192}\n"
+    "cluster: {nodes: [{type: dgx-h100, count: 8}]}\n"
+    "plan: {tensor: 4, pipeline: 4, model_chunks: 5, data: auto, micro_batch: 1,\n"
+    "       global_batch: 128}\n";
+
+double sum_of(const sim::StepBreakdown& parts) {
+  return (parts.compute + parts.exposed_tp + parts.exposed_pp + parts.exposed_dp +
+          parts.exposed_ep + parts.exposed_cp + parts.bubble + parts.optimizer + parts.other)
+      .value;
+}
+
+TEST(Simulate, PartsSumToTheStep) {
+  for (const char* plan :
+       {"", "software: {framework: megatron-2021}\n", "software: {framework: fsdp2}\n"}) {
+    const SimulationReport report = report_of(job_from(kSeventyB + plan));
+    EXPECT_NEAR(sum_of(report.breakdown) / report.step_time.value, 1, 1e-12) << plan;
+    EXPECT_GE(report.breakdown.bubble.value, 0);
+    EXPECT_LT(report.step_time_low, report.step_time);
+    EXPECT_GT(report.step_time_high, report.step_time);
+  }
+}
+
+TEST(Simulate, BothEnginesGiveTheSameNanosecond) {
+  const model::Job job = job_from(kSeventyB);
+  const SimulationReport dataflow =
+      report_of(job, {.engine = sim::EngineChoice::Dataflow, .sensitivities = false});
+  const SimulationReport events =
+      report_of(job, {.engine = sim::EngineChoice::Events, .sensitivities = false});
+  EXPECT_EQ(dataflow.step_time.value, events.step_time.value);
+}
+
+// 64 GPUs train at 128 sequences of 8,192 tokens a step; the rate and the step say the same thing.
+TEST(Simulate, RatesAgreeWithTheStepTime) {
+  const SimulationReport report = report_of(job_from(kSeventyB));
+  EXPECT_EQ(report.gpus, 64);
+  EXPECT_DOUBLE_EQ(report.tokens_per_s * report.step_time.value, 128.0 * 8192);
+  EXPECT_DOUBLE_EQ(report.tokens_per_s_per_gpu * 64, report.tokens_per_s);
+  EXPECT_GT(report.mfu, 0.2);
+  EXPECT_LT(report.mfu, 0.8);
+}
+
+// Twice the memory bandwidth or link speed never slows a fixed order.
+TEST(Simulate, AFasterLinkNeverSlowsAStep) {
+  model::Job job = job_from(kSeventyB);
+  const double before = report_of(job, {.sensitivities = false}).step_time.value;
+  model::Node& node = job.cluster.groups.front().node;
+  node.nic_per_direction = 2 * node.nic_per_direction;
+  EXPECT_LE(report_of(job, {.sensitivities = false}).step_time.value, before);
+}
+
+TEST(Simulate, EachEffectCanBeSwitchedOff) {
+  const model::Job job = job_from(kSeventyB);
+  const double whole = report_of(job, {.sensitivities = false}).step_time.value;
+  for (const char* name : {"memory-bound", "tensor", "pipeline", "launch", "spread"}) {
+    const auto effects = sim::effects_without({name});
+    ASSERT_TRUE(effects) << name;
+    EXPECT_LT(report_of(job, {.effects = *effects, .sensitivities = false}).step_time.value, whole)
+        << name;
+  }
+  EXPECT_FALSE(sim::effects_without({"gravity"}));
+}
+
+TEST(Simulate, IsDeterministic) {
+  const model::Job job = job_from(kSeventyB);
+  const SimulationReport a = report_of(job, {.timeline = true});
+  const SimulationReport b = report_of(job, {.timeline = true});
+  EXPECT_EQ(a.step_time.value, b.step_time.value);
+  EXPECT_EQ(a.timeline, b.timeline);
+}
+
+// Selective recomputation costs little, full recomputation about one forward pass.
+TEST(Simulate, RecomputationCostsItsForward) {
+  model::Job job = job_from(kSeventyB);
+  const double none = report_of(job, {.sensitivities = false}).step_time.value;
+  job.plan.recompute = model::RecomputeKind::Full;
+  const double full = report_of(job, {.sensitivities = false}).step_time.value;
+  EXPECT_GT(full / none, 1.2);
+  EXPECT_LT(full / none, 1.5);
+}
+
+}  // namespace
+}  // namespace megatwin::tests
