@@ -9,6 +9,7 @@
 #include "cli/doctor.h"
 #include "cli/files.h"
 #include "cli/import.h"
+#include "cli/search.h"
 #include "cli/simulate.h"
 #include "cli/validate.h"
 #include "model/diagnostic.h"
@@ -32,6 +33,12 @@ constexpr const char* kSimulateExamples =
     "  megatwin simulate a.yaml b.yaml                          side by side\n"
     "  megatwin simulate job.yaml --sweep 'cluster.nodes[0].count=8,16,32'   scaling curve\n"
     "  megatwin simulate job.yaml --html out/job.html --trace out/job.trace.json\n";
+
+constexpr const char* kSearchExamples =
+    "\nExamples:\n"
+    "  megatwin search job.yaml\n"
+    "  megatwin search job.yaml --memory-margin 0.05 --export out/best\n"
+    "  megatwin search job.yaml --set 'search={fix: [tensor], micro_batch: [1, 2, 4]}' --json\n";
 
 using Action = std::function<int()>;
 
@@ -78,6 +85,39 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
   return [arguments, &world, &console] { return simulate_command(*arguments, world, console); };
 }
 
+Action add_search(CLI::App& app, Console& console) {
+  CLI::App* command =
+      app.add_subcommand("search", "Find the best plans of thousands, and why the others lost");
+  auto arguments = std::make_shared<SearchArguments>();
+  command->add_option("file", arguments->file, "Scenario file (YAML)")->required();
+  command->add_option("--set", arguments->settings, "Set a key of the file: plan.tensor=4")
+      ->take_all()
+      ->allow_extra_args(false);
+  command
+      ->add_option("--memory-margin", arguments->memory_margin,
+                   "Share of a GPU's memory to keep free: 0.05")
+      ->type_name("SHARE");
+  command->add_option("--best", arguments->num_best, "How many plans to list")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
+  command->add_option("--losers", arguments->num_losers, "How many of the others to explain")
+      ->check(CLI::Range(0, 10'000))
+      ->type_name("N");
+  command->add_option("--threads", arguments->num_threads, "0: as many as there are cores")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+  command->add_flag("--exhaustive", arguments->exhaustive,
+                    "Evaluate every plan that fits; the answer is the same");
+  command
+      ->add_option("--export", arguments->export_folder,
+                   "Write the best plan as a scenario, Megatron-LM, Slurm and mpirun scripts")
+      ->type_name("FOLDER");
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  add_diagnostics(*command, arguments->json_diagnostics);
+  command->footer(kSearchExamples);
+  return [arguments, &console] { return search_command(*arguments, console); };
+}
+
 Action add_validate(CLI::App& app, Console& console) {
   CLI::App* command =
       app.add_subcommand("validate", "Hold predictions against published measurements");
@@ -106,9 +146,13 @@ Action add_validate(CLI::App& app, Console& console) {
 
 Action add_import(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand(
-      "import", "Say what a description of somebody else holds (Hugging Face config.json)");
+      "import",
+      "Say what a description of somebody else holds (Hugging Face, Megatron-LM, NeMo, Primus)");
   auto arguments = std::make_shared<ImportArguments>();
-  command->add_option("file", arguments->words, "FILE, or its kind (hf) and FILE")->required();
+  command
+      ->add_option("file", arguments->words,
+                   "FILE, or its kind (hf, megatron, nemo, primus) and FILE")
+      ->required();
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   add_diagnostics(*command, arguments->json_diagnostics);
   return [arguments, &console] { return import_command(*arguments, console); };
@@ -181,6 +225,7 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
   app.require_subcommand(1);
   const std::vector<std::pair<const char*, Action>> actions = {
       {"simulate", add_simulate(app, world, console)},
+      {"search", add_search(app, console)},
       {"validate", add_validate(app, console)},
       {"import", add_import(app, console)},
       {"doctor", add_doctor(app, console)}};

@@ -1,5 +1,7 @@
 #include "cli/import.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <variant>
@@ -8,7 +10,10 @@
 #include "cli/report/format.h"
 #include "cli/report/json_writer.h"
 #include "model/parameters.h"
+#include "scenarios/document.h"
 #include "scenarios/huggingface.h"
+#include "scenarios/megatron_launch.h"
+#include "sim/search/search_space.h"
 
 namespace megatwin::cli {
 namespace {
@@ -112,6 +117,89 @@ model::Result<Imported> import_huggingface(const std::string& file) {
   return imported;
 }
 
+// A number or a switch as such, everything else as text.
+FactValue fact_value(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  const char* end = text.data() + text.size();
+  std::int64_t whole = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, whole);
+  if (error == std::errc{} && rest == end && !text.empty()) return whole;
+  double number = 0;
+  const auto [after, failure] = std::from_chars(text.data(), end, number);
+  if (failure == std::errc{} && after == end && !text.empty()) return number;
+  return text;
+}
+
+std::string_view name_of(scenarios::LaunchKind kind) {
+  switch (kind) {
+    case scenarios::LaunchKind::Megatron:
+      return "megatron";
+    case scenarios::LaunchKind::Nemo:
+      return "nemo";
+    case scenarios::LaunchKind::Primus:
+      return "primus";
+  }
+  return "megatron";
+}
+
+void add_plan_facts(const scenarios::MegatronLaunch& launch, std::vector<Fact>& facts) {
+  const model::Plan& plan = launch.plan;
+  const auto add = [&](const char* name, FactValue value) { facts.push_back({name, value}); };
+  add("plan.tensor", std::int64_t{plan.tensor});
+  add("plan.pipeline", std::int64_t{plan.pipeline});
+  add("plan.model_chunks", std::int64_t{plan.model_chunks});
+  add("plan.context", std::int64_t{plan.context});
+  add("plan.expert", std::int64_t{plan.expert});
+  add("plan.expert_tensor", std::int64_t{plan.effective_expert_tensor()});
+  if (plan.data > 0) {
+    add("plan.data", std::int64_t{plan.data});
+    const std::int64_t unit = plan.micro_batch * plan.data;
+    if (unit > 0 && plan.global_batch % unit == 0) {
+      add("plan.num_micro_batches", plan.global_batch / unit);
+    }
+    const int expert_ranks = plan.effective_expert_tensor() * plan.expert * plan.pipeline;
+    if (plan.gpus() % expert_ranks == 0) {
+      add("plan.expert_data", std::int64_t{plan.expert_data()});
+    }
+  }
+  add("plan.micro_batch", plan.micro_batch);
+  add("plan.global_batch", plan.global_batch);
+  add("plan.sequence_parallel", plan.sequence_parallel);
+  add("plan.zero", std::int64_t{plan.zero_stage});
+  add("plan.recompute", value_text(plan, sim::SpaceKey::Recompute));
+  add("plan.precision", value_text(plan, sim::SpaceKey::Precision));
+  add("plan.schedule", value_text(plan, sim::SpaceKey::Schedule));
+  if (launch.gpus) add("gpus", std::int64_t{*launch.gpus});
+  if (launch.padded_vocab_size) add("padded_vocab_size", *launch.padded_vocab_size);
+}
+
+model::Result<Imported> import_launch(const std::string& file, const std::string& text,
+                                      scenarios::LaunchKind kind) {
+  MEGATWIN_TRY(const scenarios::MegatronLaunch launch,
+               scenarios::read_megatron_launch(file, text, kind));
+  Imported imported{.kind = std::string(name_of(kind)), .family = "megatron-gpt"};
+  for (const auto& [name, value] : launch.settings) {
+    imported.facts.push_back({name, fact_value(value)});
+  }
+  add_plan_facts(launch, imported.facts);
+  imported.ignored = launch.ignored;
+  imported.warnings = launch.warnings;
+  if (launch.transformer) imported.parameters = model::count_parameters(*launch.transformer);
+  return imported;
+}
+
+// The kind as given, else by content.
+model::Result<Imported> import_file(const std::string& kind, const std::string& file) {
+  using scenarios::LaunchKind;
+  if (kind == "hf") return import_huggingface(file);
+  MEGATWIN_TRY(const std::string text, scenarios::read_file(file));
+  if (kind == "megatron") return import_launch(file, text, LaunchKind::Megatron);
+  if (kind == "nemo") return import_launch(file, text, LaunchKind::Nemo);
+  if (kind == "primus") return import_launch(file, text, LaunchKind::Primus);
+  const auto recognised = scenarios::recognise_launch(text);
+  return recognised ? import_launch(file, text, *recognised) : import_huggingface(file);
+}
+
 std::string text_of(const FactValue& value) {
   if (const auto* count = std::get_if<std::int64_t>(&value)) return format_count(*count);
   if (const auto* number = std::get_if<double>(&value)) return format_short(*number);
@@ -165,14 +253,20 @@ void print_json(const Imported& imported, Console& console) {
 }  // namespace
 
 int import_command(const ImportArguments& arguments, Console& console) {
+  static const std::vector<std::string> kinds = {"hf", "megatron", "nemo", "primus"};
+  const bool has_kind = arguments.words.size() == 2;
   model::Diagnostics faults;
   if (arguments.words.size() > 2) {
-    faults = {{.message = "one file at a time", .allowed = "FILE, or a kind (hf) and FILE"}};
-  } else if (arguments.words.size() == 2 && arguments.words.front() != "hf") {
-    faults = {{.message = "unknown kind '" + arguments.words.front() + "'", .allowed = "hf"}};
+    faults = {{.message = "one file at a time",
+               .allowed = "FILE, or a kind (hf, megatron, nemo, primus) and FILE"}};
+  } else if (has_kind &&
+             std::find(kinds.begin(), kinds.end(), arguments.words.front()) == kinds.end()) {
+    faults = {{.message = "unknown kind '" + arguments.words.front() + "'",
+               .allowed = "hf, megatron, nemo, primus"}};
   }
   if (faults.empty()) {
-    const auto imported = import_huggingface(arguments.words.back());
+    const auto imported =
+        import_file(has_kind ? arguments.words.front() : "", arguments.words.back());
     if (imported) {
       arguments.json ? print_json(*imported, console) : print_text(*imported, console);
       return kExitAnswer;

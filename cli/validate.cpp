@@ -27,10 +27,17 @@ std::string join(const std::vector<std::string>& words) {
 model::Result<sim::Validation> validate_csv(const ValidateArguments& arguments) {
   const auto effects = sim::effects_without({arguments.without.begin(), arguments.without.end()});
   if (!effects) {
-    return model::fail(model::Diagnostic{
-        .file = "--without", .message = "unknown effect", .allowed = join(sim::effect_names())});
+    return model::fail(
+        model::Diagnostic{.file = "--without",
+                          .message = "unknown effect in '" + join(arguments.without) + "'",
+                          .allowed = join(sim::effect_names())});
   }
   MEGATWIN_TRY(const auto rows, scenarios::read_measured_rows(arguments.file));
+  if (rows.empty()) {
+    return model::fail(model::Diagnostic{.file = arguments.file,
+                                         .message = "holds a header but no rows",
+                                         .allowed = "one measured step a line"});
+  }
   return sim::validate_steps(rows, scenarios::load_hardware_catalogue(),
                              {.apart = {arguments.apart.begin(), arguments.apart.end()},
                               .effects = *effects,

@@ -80,6 +80,7 @@ struct Plan {
   ScheduleKind schedule = ScheduleKind::OneForwardOneBackward;
   int issue_depth = 2;
   std::string order_file;
+  std::vector<std::vector<std::string>> orders;  // What the order file holds, by rank.
   ExpertDispatcher dispatcher = ExpertDispatcher::AllToAll;
   double expert_capacity_imbalance = 1.0;  // Heaviest rank's tokens over the mean.
 

@@ -37,6 +37,9 @@ SoftwareStack early_megatron(Framework framework) {
   // DeepSpeed's pipeline engine cuts what it sends over the tensor group as Megatron-LM does.
   stack.scatter_gather_p2p = framework != Framework::Megatron2020;
   stack.gradient_accumulation_fusion = framework == Framework::Megatron2022;
+  // 1,440 steps of small models on A100 nodes: 3.4 ms of host a layer and micro-batch whatever the
+  // shape, over some 64 kernels (scenarios/measured/vtrain_single_node.csv).
+  stack.host_factor = 6;
   stack.default_zero_stage = 0;
   stack.default_sequence_parallel = false;
   stack.full_recompute_default = framework != Framework::Megatron2022;
@@ -54,6 +57,7 @@ SoftwareStack fully_sharded(Framework framework) {
   stack.overlap_tp_backward_wgrad = false;
   stack.gradient_accumulation_fusion = false;
   stack.default_sequence_parallel = framework == Framework::Fsdp2;
+  stack.host_factor = 2;
   stack.lazy_gradients = framework == Framework::Fsdp2;
   stack.keeps_pipeline_outputs = framework == Framework::Fsdp2;
   // torchtitan reports reserved memory: blocks of many sizes leave gaps.
@@ -101,6 +105,7 @@ SoftwareStack software_stack(Framework framework) {
       break;
     case Framework::MegatronCore:
       stack.overlap_tensor_parallel = true;
+      stack.host_factor = 3;
       break;
     case Framework::Megatron2020:
     case Framework::Megatron2021:

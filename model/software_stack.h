@@ -64,7 +64,9 @@ struct SoftwareStack {
   bool scatter_gather_p2p = true;         // Pipeline sends split over the tensor group.
   bool gradient_accumulation_fusion = true;  // Weight-gradient GEMM accumulates in fp32.
   bool cuda_graphs = false;                  // Launch cost vanishes.
-  bool python_launch = true;                 // Host launches each kernel from Python.
+  // Host time of a kernel over that of a bare launch from Python: modules, autograd, checkpointing.
+  double host_factor = 1;
+  bool python_launch = true;  // Host launches each kernel from Python.
   int default_zero_stage = 1;
   bool default_sequence_parallel = true;  // With tensor parallelism.
   bool full_recompute_default = false;

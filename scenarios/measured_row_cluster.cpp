@@ -23,7 +23,7 @@ double first_number(const std::string& text) {
   std::size_t at = 0;
   while (at < text.size() && !std::isdigit(static_cast<unsigned char>(text[at]))) ++at;
   double value = 0;
-  while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at]))) {
+  while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) && value < 1e9) {
     value = 10 * value + (text[at++] - '0');
   }
   return value;
@@ -70,9 +70,10 @@ void fill_network(const std::string& text, const Gpu& gpu, Node& node) {
     node.num_nics = 4;
     node.nic_per_direction = gigabits(100);
   } else if (contains(text, "HDR")) {
-    node.num_nics = static_cast<int>(first_number(text));
+    node.num_nics = static_cast<int>(std::clamp(first_number(text), 1.0, 64.0));
     node.nic_per_direction = gigabits(200);
   }
+  if (node.nic_per_direction.value <= 0) default_network(gpu, node);
 }
 
 }  // namespace
@@ -91,16 +92,29 @@ void fill_cluster(const MeasuredRow& row, const model::HardwareCatalogue& catalo
                         .message = "unknown GPU '" + row.text("gpu") + "'"});
     return;
   }
-  const auto gpus = static_cast<int>(number_of(row.text("gpus")).value_or(0));
-  if (gpus < 1) {
-    problems.push_back({.line = row.line, .key = row.id() + ".gpus", .message = "gpus not stated"});
+  const double all = number_of(row.text("gpus")).value_or(0);
+  if (!(all >= 1 && all <= 1e7)) {
+    problems.push_back({.line = row.line,
+                        .key = row.id() + ".gpus",
+                        .message = row.text("gpus").empty()
+                                       ? "gpus not stated"
+                                       : "'" + row.text("gpus") + "' is no number from 1 to 1e7"});
     return;
   }
+  const int gpus = static_cast<int>(all);
   model::NodeGroup group;
   group.gpu = found->second;
   Node& node = group.node;
   node.gpu_name = name;
-  node.num_gpus = static_cast<int>(number_of(row.text("gpus_per_node")).value_or(8));
+  const double per_node = number_of(row.text("gpus_per_node")).value_or(8);
+  if (!(per_node >= 1 && per_node <= 1024)) {
+    problems.push_back(
+        {.line = row.line,
+         .key = row.id() + ".gpus_per_node",
+         .message = "'" + row.text("gpus_per_node") + "' is no number from 1 to 1024"});
+    return;
+  }
+  node.num_gpus = static_cast<int>(per_node);
   fill_network(row.text("inter_link"), group.gpu, node);
   if (contains(row.text("intra_link"), "NVL72")) {
     // One NVLink domain of 72; jobs in powers of two take 64 of them.

@@ -22,6 +22,9 @@ using model::Precision;
 using model::RecomputeKind;
 using model::Transformer;
 
+// No published size comes near; beyond it arithmetic on shapes would overflow.
+constexpr std::int64_t kSizeMax = 100'000'000;
+
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -46,8 +49,15 @@ std::int64_t whole(const MeasuredRow& row, const std::string& column, std::int64
     return std::max<std::int64_t>(fallback, 1);
   }
   const auto value = number_of(text);
-  if (!value || *value < 1 || *value != std::floor(*value) || *value > 1e9) {
-    problem(row, column, "'" + text + "' is no whole number from 1 to 1e9", problems);
+  const std::int64_t largest = column == "layers" || column == "heads" || column == "tp" ||
+                                       column == "pp" || column == "cp" || column == "vpp"
+                                   ? 10'000
+                                   : kSizeMax;
+  if (!value || !(*value >= 1) || *value != std::floor(*value) ||
+      *value > static_cast<double>(largest)) {
+    problem(row, column,
+            column + " '" + text + "' is no whole number from 1 to " + std::to_string(largest),
+            problems);
     return 1;
   }
   return static_cast<std::int64_t>(*value);
@@ -60,7 +70,8 @@ std::int64_t number_after(const std::string& text, const std::string& word) {
   at += word.size();
   while (at < text.size() && text[at] == ' ') ++at;
   std::int64_t value = 0;
-  while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at]))) {
+  while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) &&
+         value < kSizeMax) {
     value = 10 * value + (text[at++] - '0');
   }
   return value;

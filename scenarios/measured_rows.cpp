@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "model/parameters.h"
 #include "scenarios/csv_reader.h"
+#include "scenarios/document.h"
 #include "scenarios/measured_row_parts.h"
 
 namespace megatwin::scenarios {
@@ -74,33 +73,30 @@ Result<std::vector<MeasuredRow>> parse_measured_rows(const std::string& text,
 }
 
 Result<std::vector<MeasuredRow>> read_measured_rows(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in || !text) {
-    return model::fail({.file = path,
-                        .message = "cannot be read",
-                        .allowed = "a readable CSV file of measured rows"});
-  }
-  return parse_measured_rows(text.str(), path);
+  MEGATWIN_TRY(const std::string text, read_file(path));
+  return parse_measured_rows(text, path);
 }
 
 Measurement measurement_of(const MeasuredRow& row) {
   Measurement measured;
-  const auto batch = number_of(row.text("global_batch")), sequence = number_of(row.text("seq_len"));
-  const auto gpus = number_of(row.text("gpus"));
-  if (const auto time = number_of(row.text("measured_iteration_s"))) {
+  const auto positive = [&](const char* column) -> std::optional<double> {
+    const auto value = number_of(row.text(column));
+    return value && *value > 0 && *value < 1e9 ? value : std::nullopt;
+  };
+  const auto batch = positive("global_batch"), sequence = positive("seq_len");
+  const auto gpus = positive("gpus");
+  if (const auto time = positive("measured_iteration_s")) {
     measured.step_time = Seconds{*time};
     measured.step_time_source = "measured_iteration_s";
-  } else if (const auto rate = number_of(row.text("measured_tokens_per_s_per_gpu"));
+  } else if (const auto rate = positive("measured_tokens_per_s_per_gpu");
              rate && batch && sequence && gpus && *rate > 0) {
     measured.step_time = Seconds{*batch * *sequence / (*rate * *gpus)};
     measured.step_time_source = "tokens/s";
-  } else if (const auto derived = number_of(row.text("derived_iteration_s"))) {
+  } else if (const auto derived = positive("derived_iteration_s")) {
     measured.step_time = Seconds{*derived};
     measured.step_time_source = "derived";
   }
-  if (const auto memory = number_of(row.text("measured_mem_GB"))) {
+  if (const auto memory = positive("measured_mem_GB")) {
     // torchtitan prints GiB under this heading (its own tables say so).
     const bool binary = row.text("framework") == "fsdp2";
     measured.memory = model::Bytes{*memory * (binary ? 1024.0 * 1024 * 1024 : 1e9)};

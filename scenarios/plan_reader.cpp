@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "scenarios/order_file_reader.h"
+
 namespace megatwin::scenarios {
 namespace {
 
@@ -237,6 +239,17 @@ void read_policy(MapReader& reader, const std::string& folder, Plan& plan, Remar
   if (const auto file = reader.text("order_file")) {
     plan.order_file = path_from(*reader.find("order_file"), folder);
     if (!reader.has("schedule")) plan.schedule = ScheduleKind::OrderFile;
+    if (plan.schedule == ScheduleKind::OrderFile) {
+      auto orders = read_order_file(plan.order_file);
+      if (orders) {
+        plan.orders = *std::move(orders);
+      } else {
+        reader.context().append(orders.error());
+      }
+    } else {
+      reader.error_at(*reader.find("order_file"), "order_file", "has no effect with this schedule",
+                      "policy.schedule: order-file");
+    }
   }
   if (schedule == ScheduleKind::OrderFile) {
     reader.require("order_file", "the path of the file that holds each rank's order");

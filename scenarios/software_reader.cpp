@@ -56,6 +56,7 @@ void read_communication(MapReader& reader, SoftwareStack& stack) {
   read_switch(reader, "overlap_tensor_parallel", stack.overlap_tensor_parallel);
   read_switch(reader, "overlap_tp_backward_wgrad", stack.overlap_tp_backward_wgrad);
   read_switch(reader, "overlap_p2p", stack.overlap_p2p);
+  read_switch(reader, "overlap_expert_parallel", stack.overlap_expert_parallel);
   read_switch(reader, "scatter_gather_p2p", stack.scatter_gather_p2p);
 }
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "model/nearest_plans.h"
+#include "model/parameters.h"
+#include "model/program/data_parallel.h"
 #include "model/program/memory_planner.h"
 #include "sim/simulate.h"
 
@@ -108,15 +110,11 @@ std::string in_gib(Bytes bytes) {
 
 namespace {
 
-// However the job is cut, its parameters, gradients and optimizer states have to be somewhere.
+// However the job is cut, its parameters, gradients and optimizer states have to be somewhere once.
 std::string fewest_gpus(const Job& job, const SimulationReport& report) {
-  const double replicas = job.plan.data * job.plan.context;
-  const double sharded = job.plan.zero_stage >= 1 ? replicas : 1;
-  Bytes all;
-  for (const StageMemory& stage : report.memory) {
-    const double tensor = job.plan.tensor;
-    all += tensor * (stage.parameters + stage.gradients + sharded * stage.optimizer);
-  }
+  const model::ParameterCounts counts = model::count_parameters(job.transformer);
+  const double parameters = static_cast<double>(counts.total + counts.mtp_total);
+  const Bytes all = parameters * model::DataParallelTraffic(job, {}).state_per_parameter();
   const double fewest = std::ceil(ratio(all / report.memory_limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
          ": at least " + std::to_string(static_cast<long long>(fewest)) + " GPUs of " +

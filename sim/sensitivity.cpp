@@ -86,8 +86,10 @@ std::vector<Variation> decision_variations(const Job& job) {
 }
 
 std::optional<SimulationReport> rerun(const Job& job, const SimulateOptions& options) {
-  const auto answer =
-      simulate(job, {.effects = options.effects, .engine = options.engine, .sensitivities = false});
+  const auto answer = simulate(job, {.effects = options.effects,
+                                     .engine = options.engine,
+                                     .cache = options.cache,
+                                     .sensitivities = false});
   if (const auto* report = std::get_if<SimulationReport>(&answer)) return *report;
   const auto& refusal = std::get<PlanRefusal>(answer);
   return refusal.report;

@@ -27,6 +27,25 @@ using model::PricedStage;
 using model::Seconds;
 using model::TaskPrice;
 
+// What `--without` can switch off.
+struct EffectSwitch {
+  const char* name;
+  bool model::PricedEffects::*on;
+};
+constexpr std::array<EffectSwitch, 11> kEffects{{
+    {"wave", &model::PricedEffects::wave},
+    {"memory-bound", &model::PricedEffects::memory_bound},
+    {"tensor", &model::PricedEffects::tensor_traffic},
+    {"pipeline", &model::PricedEffects::pipeline_schedule},
+    {"recompute", &model::PricedEffects::recompute},
+    {"data-parallel", &model::PricedEffects::data_parallel},
+    {"expert", &model::PricedEffects::expert_traffic},
+    {"context", &model::PricedEffects::context_traffic},
+    {"quantisation", &model::PricedEffects::quantisation},
+    {"launch", &model::PricedEffects::launch},
+    {"spread", &model::PricedEffects::spread},
+}};
+
 // Everything that one micro-batch costs a stage, summed over its chunks and both passes.
 struct StageSums {
   Seconds gemm, attention, memory_bound, recompute, contention, host;
@@ -187,6 +206,13 @@ void fill_names(const Job& job, SimulationReport& report) {
     report.warnings.push_back(std::move(warning));
   }
   report.network = "analytic";
+  if (job.network != model::NetworkKind::Analytic) {
+    report.warnings.emplace_back(
+        "network: flows on the topology graph are not simulated yet; analytic is taken");
+  }
+  if (job.transformer.experts && job.plan.dispatcher == model::ExpertDispatcher::AllGather) {
+    report.warnings.emplace_back("plan.dispatcher all-gather is priced as all-to-all");
+  }
 }
 
 void fill_parameters(const Job& job, const JobProgram& program, SimulationReport& report) {
@@ -214,21 +240,32 @@ void explain(const Job& job, const JobProgram& program, const model::PricedEffec
     const PricedStage& priced = program.stages[stage];
     for (std::size_t chunk = 0; chunk < priced.chunks.size(); ++chunk) {
       const int s = static_cast<int>(stage), c = static_cast<int>(chunk);
-      add(s, c, "forward", priced.chunks[chunk].ops.forward);
-      add(s, c, "backward", priced.chunks[chunk].ops.backward);
+      add(s, c, "forward", priced.chunks[chunk].ops->forward);
+      add(s, c, "backward", priced.chunks[chunk].ops->backward);
     }
     add(static_cast<int>(stage), 0, "optimizer", priced.optimizer_ops);
   }
+}
+
+// A prediction with an effect left out is none: say so where it is read.
+void warn_of_missing_effects(const model::PricedEffects& effects, SimulationReport& report) {
+  std::string names;
+  for (const EffectSwitch& entry : kEffects) {
+    if (!(effects.*(entry.on))) names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  if (!names.empty()) report.warnings.insert(report.warnings.begin(), "left out: " + names);
 }
 
 SimulationReport report_of(const Job& job, const SimulateOptions& options) {
   const JobProgram program = model::build_job_program(job, options.effects);
   SimulationReport report;
   fill_names(job, report);
+  warn_of_missing_effects(options.effects, report);
   const int stage = critical_stage(program);
   report.critical_stage = stage;
   const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
-  PipelineResult result = simulate_pipeline(program.spec, engine, {.timeline = options.timeline});
+  PipelineResult result = simulate_pipeline(program.spec, engine,
+                                            {.timeline = options.timeline, .cache = options.cache});
   if (options.effects.pipeline_schedule) {
     report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
     fill_breakdown(program, result.ranks[stage], stage, report);
@@ -250,42 +287,69 @@ SimulationReport report_of(const Job& job, const SimulateOptions& options) {
 
 }  // namespace
 
+namespace {
+
+// More tasks than this take minutes and gigabytes, and say nothing that fewer would not.
+constexpr double kMostTasks = 20e6;
+
+// What is legal for a trainer but not simulated (yet): refused rather than answered wrongly.
+std::vector<std::string> simulation_problems(const Job& job) {
+  std::vector<std::string> problems;
+  const model::NodeGroup& first = job.cluster.groups.front();
+  for (const model::NodeGroup& group : job.cluster.groups) {
+    if (group.gpu.name != first.gpu.name || group.node.num_gpus != first.node.num_gpus) {
+      problems.push_back("cluster.nodes holds " + first.gpu.name + " and " + group.gpu.name +
+                         ": jobs over machines of different kinds are not simulated yet; give one "
+                         "kind");
+    }
+  }
+  const double tasks = 2.0 * job.plan.pipeline * job.plan.model_chunks *
+                       static_cast<double>(job.plan.num_micro_batches());
+  if (tasks > kMostTasks) {
+    problems.push_back(
+        "plan.global_batch " + std::to_string(job.plan.global_batch) + " makes " +
+        std::to_string(static_cast<long long>(tasks)) + " tasks a step, over the " +
+        std::to_string(static_cast<long long>(kMostTasks)) +
+        " that are simulated; time per micro-batch is the same with fewer micro-batches");
+  }
+  return problems;
+}
+
+}  // namespace
+
 std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
                                                      const SimulateOptions& options) {
-  const std::vector<std::string> problems =
+  std::vector<std::string> problems =
       model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
+  if (problems.empty()) problems = simulation_problems(job);
   if (!problems.empty()) return refuse_illegal(job, problems);
-  SimulationReport report = report_of(job, options);
-  if (options.sensitivities) fill_sensitivities(job, options, report);
+  if (job.plan.schedule == model::ScheduleKind::OrderFile) {
+    problems = policies::schedule_problems(model::build_job_program(job, options.effects).spec);
+    if (!problems.empty())
+      return PlanRefusal{"illegal_plan", "the order file cannot run", problems, {}, {}};
+  }
+  PipelineCache cache;  // The reruns of the sensitivities mostly change costs, not the program.
+  SimulateOptions cached = options;
+  if (cached.cache == nullptr) cached.cache = &cache;
+  SimulationReport report = report_of(job, cached);
+  if (options.sensitivities) fill_sensitivities(job, cached, report);
   if (!report.fits) return refuse_unfit(job, std::move(report), options.sensitivities);
   return report;
 }
 
 std::vector<std::string> effect_names() {
-  return {"wave",   "memory-bound", "tensor",       "pipeline", "recompute", "data-parallel",
-          "expert", "context",      "quantisation", "launch",   "spread"};
+  std::vector<std::string> names;
+  for (const EffectSwitch& entry : kEffects) names.emplace_back(entry.name);
+  return names;
 }
 
 std::optional<model::PricedEffects> effects_without(const std::set<std::string>& names) {
   model::PricedEffects effects;
-  const std::array<std::pair<const char*, bool*>, 11> switches{{
-      {"wave", &effects.wave},
-      {"memory-bound", &effects.memory_bound},
-      {"tensor", &effects.tensor_traffic},
-      {"pipeline", &effects.pipeline_schedule},
-      {"recompute", &effects.recompute},
-      {"data-parallel", &effects.data_parallel},
-      {"expert", &effects.expert_traffic},
-      {"context", &effects.context_traffic},
-      {"quantisation", &effects.quantisation},
-      {"launch", &effects.launch},
-      {"spread", &effects.spread},
-  }};
   for (const std::string& name : names) {
-    const auto found = std::find_if(switches.begin(), switches.end(),
-                                    [&](const auto& entry) { return name == entry.first; });
-    if (found == switches.end()) return std::nullopt;
-    *found->second = false;
+    const auto found = std::find_if(kEffects.begin(), kEffects.end(),
+                                    [&](const EffectSwitch& entry) { return name == entry.name; });
+    if (found == kEffects.end()) return std::nullopt;
+    effects.*(found->on) = false;
   }
   return effects;
 }

@@ -10,6 +10,7 @@
 
 #include "model/job.h"
 #include "model/program/task_price.h"
+#include "sim/compiled_pipeline.h"
 #include "sim/simulation_report.h"
 
 namespace megatwin::sim {
@@ -19,9 +20,10 @@ enum class EngineChoice { Auto, Dataflow, Events };
 struct SimulateOptions {
   model::PricedEffects effects;
   EngineChoice engine =
-      EngineChoice::Auto;     // Auto: dataflow, which equals events for static orders.
-  bool explain = false;       // Fill priced_ops.
-  bool timeline = false;      // Fill timeline.
+      EngineChoice::Auto;          // Auto: dataflow, which equals events for static orders.
+  bool explain = false;            // Fill priced_ops.
+  bool timeline = false;           // Fill timeline.
+  PipelineCache* cache = nullptr;  // Borrowed; compiled programs are reused from call to call.
   bool sensitivities = true;  // Re-run with changed assumptions; costs some ten more simulations.
 };
 

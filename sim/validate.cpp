@@ -128,14 +128,16 @@ void predict(const MeasuredRow& row, const model::HardwareCatalogue& catalogue,
   if (const auto* refusal = std::get_if<PlanRefusal>(&answer)) {
     // A plan that was run fits: a prediction of more memory than there is, is scored all the same.
     if (refusal->report) report = &*refusal->report;
-    result.reason = refusal->reasons.empty() ? refusal->message : refusal->reasons.front();
+    result.reason = refusal->report ? "predicted not to fit, though it ran: " + refusal->message
+                                    : refusal->reasons.front();
   }
   if (report == nullptr) {
     result.status = "not_predicted";
     return;
   }
   result.predicted = report->step_time;
-  result.predicted_memory = report->memory_peak;
+  // What published tables state: the framework's allocator, without context and NCCL.
+  result.predicted_memory = report->memory_allocated;
 }
 
 }  // namespace

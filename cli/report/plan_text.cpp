@@ -47,7 +47,7 @@ std::string_view yaml_name(model::RecomputeKind recompute) {
     case model::RecomputeKind::Full:
       return "full";
     case model::RecomputeKind::PerOp:
-      return "per_op";
+      return "per-op";
   }
   return "none";
 }

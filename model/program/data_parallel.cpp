@@ -100,6 +100,11 @@ RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content
   return parameters;
 }
 
+Bytes DataParallelTraffic::state_per_parameter() const {
+  const StateBytes bytes = state_bytes(job_);
+  return {bytes.parameter + bytes.gradient + bytes.optimizer};
+}
+
 RankParameters DataParallelTraffic::stage_parameters(
     const std::vector<ChunkContent>& contents) const {
   RankParameters sum;
@@ -148,8 +153,10 @@ void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk)
         std::min(traffic.value * (1 - 1 / layers), compute.value * (1 - 1 / layers))};
     return traffic - hidden + slowdown * hidden;
   };
-  chunk.reduce_exposed =
+  const Seconds reduce_exposed =
       exposed(chunk.reduce, chunk.backward.duration, job_.plan.overlap_grad_reduce);
+  // ZeRO stage 2 keeps no whole gradient between micro-batches: each one reduces.
+  (job_.plan.zero_stage == 2 ? chunk.sharded_backward : chunk.reduce_exposed) = reduce_exposed;
   chunk.gather_exposed =
       exposed(chunk.gather, chunk.forward.duration, job_.plan.overlap_param_gather);
 }

@@ -21,6 +21,8 @@ class DataParallelTraffic {
   // Fills optimizer_ops, optimizer and optimizer_exposed.
   void price_optimizer(const LoweringInput& input, const TaskPricer& pricer,
                        PricedStage& stage) const;
+  // Weight, gradient and optimizer state of one parameter, wherever they are kept.
+  Bytes state_per_parameter() const;
   RankParameters stage_parameters(const std::vector<ChunkContent>& contents) const;
   // Fills parameters, gradients, optimizer_state, buffers and overhead of a stage.
   void fill_memory(const RankParameters& parameters, const std::vector<ChunkContent>& contents,

@@ -13,7 +13,14 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
   GroupPlacement placement;
   if (kind == GroupKind::Pipeline) {
     // A hop joins two ranks; when stages are on different machines all of a machine's ranks send.
-    const bool inside = layout.next_stage_in_node(RankId{0}, nodes);
+    // One time stands for all hops of a pipeline: that of the kind which most of them are.
+    int crossing = 0;
+    RankId rank{0};
+    for (int stage = 0; stage + 1 < job.plan.pipeline; ++stage) {
+      if (!layout.next_stage_in_node(rank, nodes)) ++crossing;
+      rank = layout.next_stage_rank(rank);
+    }
+    const bool inside = 2 * crossing < job.plan.pipeline - 1 || job.plan.pipeline == 1;
     placement.ranks = job.plan.pipeline > 1 ? 2 : 1;
     placement.ranks_per_node = inside ? placement.ranks : 1;
     placement.groups_sharing_nics = inside ? 1 : machine.node.num_gpus;

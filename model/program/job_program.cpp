@@ -7,6 +7,7 @@
 
 #include "model/plan_check.h"
 #include "model/program/data_parallel.h"
+#include "model/program/pipeline_shape.h"
 
 namespace megatwin::model {
 namespace {
@@ -33,8 +34,8 @@ ChunkCost chunk_cost(const PricedChunk& chunk, const TaskPricer& pricer,
   ChunkCost cost;
   cost.forward = round_to_instant(forward);
   cost.backward = round_to_instant(backward);
-  const TaskPrice weight = pricer.price(chunk.ops.backward, TaskPart::WeightGradientOnly);
-  const TaskPrice input = pricer.price(chunk.ops.backward, TaskPart::WithoutWeightGradient);
+  const TaskPrice weight = pricer.price(chunk.ops->backward, TaskPart::WeightGradientOnly);
+  const TaskPrice input = pricer.price(chunk.ops->backward, TaskPart::WithoutWeightGradient);
   cost.backward_weight = round_to_instant(weight.duration);
   cost.backward_input = round_to_instant(input.duration + chunk.sharded_backward);
   cost.activation = saved.chunk;
@@ -84,10 +85,12 @@ JobProgram build_job_program(const Job& job, const PricedEffects& effects) {
   spec.model_chunks = plan.model_chunks;
   spec.micro_batches = static_cast<int>(plan.num_micro_batches());
   spec.schedule = plan.schedule;
+  spec.orders = plan.orders;
   spec.overlap_p2p = plan.overlap_p2p;
   spec.overlap_grad_reduce = plan.overlap_grad_reduce;
   spec.overlap_param_gather = plan.overlap_param_gather;
 
+  const bool split_backward = pipeline_shape(spec).split_backward;
   std::map<ContentKey, PricedChunk> priced;
   std::map<ContentKey, SavedActivations> saved;
   for (int stage = 0; stage < plan.pipeline; ++stage) {
@@ -98,10 +101,14 @@ JobProgram build_job_program(const Job& job, const PricedEffects& effects) {
       if (!priced.contains(key)) {
         PricedChunk chunk;
         chunk.content = content;
-        chunk.ops = lower_chunk(input, content);
-        chunk.forward = pricer.price(chunk.ops.forward);
-        chunk.backward = pricer.price(chunk.ops.backward);
+        chunk.ops = std::make_shared<const TaskOps>(lower_chunk(input, content));
+        chunk.forward = pricer.price(chunk.ops->forward);
+        chunk.backward = pricer.price(chunk.ops->backward);
         traffic.price(content, chunk);
+        if (split_backward) {
+          chunk.backward = pricer.price(chunk.ops->backward, TaskPart::WithoutWeightGradient) +
+                           pricer.price(chunk.ops->backward, TaskPart::WeightGradientOnly);
+        }
         priced.emplace(key, std::move(chunk));
         saved.emplace(key, saved_activations(input, content));
       }

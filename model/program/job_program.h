@@ -4,7 +4,7 @@
 #ifndef MEGATWIN_MODEL_PROGRAM_JOB_PROGRAM_H_
 #define MEGATWIN_MODEL_PROGRAM_JOB_PROGRAM_H_
 
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "model/job.h"
@@ -18,7 +18,7 @@ namespace megatwin::model {
 // One chunk of one stage with everything that its durations were made of.
 struct PricedChunk {
   ChunkContent content;
-  TaskOps ops;
+  std::shared_ptr<const TaskOps> ops;  // Shared by all chunks of equal content.
   TaskPrice forward, backward;
   Seconds gather, reduce;                  // Data-parallel traffic of its parameters, in full …
   Seconds gather_exposed, reduce_exposed;  // … and what its own compute cannot hide.

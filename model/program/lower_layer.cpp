@@ -98,11 +98,8 @@ void accumulate_weight(const LoweringInput& input, OpList& ops, std::int64_t wei
 }
 
 // Operands that no fused kernel writes in fp8 are cast (and transposed for the weight gradient).
-void quantise(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
-              std::string_view name, double elements) {
-  if (!sizes.fp8) return;
-  const bool current_scaling = input.plan.precision != Precision::Fp8PerTensor;
-  ops.memory(name, (current_scaling ? 2.0 : 2.0) * elements, 2 * elements, 1);
+void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
+  if (sizes.fp8) ops.memory(name, 2 * elements, 2 * elements, 1);
 }
 
 void norm_forward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
@@ -303,7 +300,7 @@ void output_projection_backward(const LoweringInput& input, const LayerSizes& si
   const std::int64_t T = sizes.tokens, h = sizes.hidden;
   const TensorTraffic traffic{input, sizes};
   traffic.row_backward(backward, "proj.gather.backward");
-  quantise(input, sizes, backward, "proj.cast.backward", as_double(T * h));
+  quantise(sizes, backward, "proj.cast.backward", as_double(T * h));
   backward.gemm("proj.dgrad", dgrad_shape(input, T, h, width));
   backward.gemm("proj.wgrad", wgrad_shape(input, T, h, width));
   accumulate_weight(input, backward, h * width);
@@ -338,7 +335,7 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
     rope(input, sizes, forward, "rope");
   }
   core_attention(input, sizes, forward, false);
-  quantise(input, sizes, forward, "proj.cast", as_double(T * out_width));
+  quantise(sizes, forward, "proj.cast", as_double(T * out_width));
   forward.gemm("proj", forward_shape(input, T, h, out_width));
   traffic.after_row(forward, "proj.reduce");
   residual_forward(input, sizes, forward, "residual1");
@@ -361,7 +358,7 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
     }
     // The gradients of query, key and value are concatenated for the joint product.
     backward.memory("qkv.concat", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
-    quantise(input, sizes, backward, "qkv.cast.backward", as_double(T * qkv));
+    quantise(sizes, backward, "qkv.cast.backward", as_double(T * qkv));
     traffic.column_backward(backward, "qkv.gather.backward", "qkv.reduce.backward",
                             dgrad_shape(input, T, qkv, h), "qkv.dgrad",
                             wgrad_shape(input, T, qkv, h), "qkv.wgrad");
@@ -409,19 +406,19 @@ void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::i
   forward.gemm("fc1", forward_shape(input, T, up, h));
   OpList activation_backward(forward.count());
   activation_ops(input, forward, activation_backward, as_double(T * f));
-  quantise(input, sizes, forward, "fc2.cast", as_double(T * f));
+  quantise(sizes, forward, "fc2.cast", as_double(T * f));
   forward.gemm("fc2", forward_shape(input, T, h, f));
   traffic.after_row(forward, "fc2.reduce");
   residual_forward(input, sizes, forward, "residual2");
 
   residual_backward(input, sizes, backward, "residual2.backward");
   traffic.row_backward(backward, "fc2.gather.backward");
-  quantise(input, sizes, backward, "fc2.cast.backward", as_double(T * h));
+  quantise(sizes, backward, "fc2.cast.backward", as_double(T * h));
   backward.gemm("fc2.dgrad", dgrad_shape(input, T, h, f));
   backward.gemm("fc2.wgrad", wgrad_shape(input, T, h, f));
   accumulate_weight(input, backward, h * f);
   backward.add_all(activation_backward.take());
-  quantise(input, sizes, backward, "fc1.cast.backward", as_double(T * up));
+  quantise(sizes, backward, "fc1.cast.backward", as_double(T * up));
   traffic.column_backward(backward, "fc1.gather.backward", "fc1.reduce.backward",
                           dgrad_shape(input, T, up, h), "fc1.dgrad", wgrad_shape(input, T, up, h),
                           "fc1.wgrad");

@@ -53,6 +53,17 @@ GemmShape expert_product(const LoweringInput& input, const MoeSizes& moe, std::i
   return shape;
 }
 
+// Bytes of the all-to-all over those of one copy a token and expert. DeepEP sends a token once to
+// each machine, of at most four, and forwards it over NVLink there; what it dispatches may be fp8.
+// Source: DeepSeek-V3, arXiv:2412.19437, section 3.2.2.
+double sent_share(const LoweringInput& input, const LayerSizes& sizes, bool to_experts) {
+  if (input.plan.dispatcher != ExpertDispatcher::DeepEp) return 1;
+  constexpr double kMachinesOfAToken = 4;
+  const double top_k = as_double(input.transformer.experts->experts_per_token);
+  const double copies = std::min(kMachinesOfAToken, top_k) / top_k;
+  return copies * (to_experts && sizes.fp8 ? 0.5 : 1.0);
+}
+
 void dispatch(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe, OpList& ops,
               bool forward_name) {
   const double h = as_double(sizes.hidden);
@@ -61,7 +72,8 @@ void dispatch(const LoweringInput& input, const LayerSizes& sizes, const MoeSize
   ops.memory(forward_name ? "moe.permute" : "moe.permute.backward", copies, copies, 2);
   if (sizes.expert > 1) {
     ops.collective(forward_name ? "moe.all_to_all" : "moe.all_to_all.backward",
-                   CollectiveKind::AllToAll, GroupKind::Expert, copies);
+                   CollectiveKind::AllToAll, GroupKind::Expert,
+                   sent_share(input, sizes, forward_name) * copies);
   }
   const double rows = as_double(moe.rows) * h * sizes.element;
   if (sizes.expert_tensor > 1 && sizes.sequence_parallel) {
@@ -90,7 +102,8 @@ void combine(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes
   }
   if (sizes.expert > 1) {
     ops.collective(forward_name ? "moe.all_to_all.return" : "moe.all_to_all.return.backward",
-                   CollectiveKind::AllToAll, GroupKind::Expert, copies);
+                   CollectiveKind::AllToAll, GroupKind::Expert,
+                   sent_share(input, sizes, false) * copies);
   }
   ops.memory(forward_name ? "moe.unpermute" : "moe.unpermute.backward", copies,
              as_double(moe.tokens) * h * sizes.element, 2);

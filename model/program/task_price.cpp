@@ -57,6 +57,20 @@ Seconds& compute_of(TaskPrice& price, const MicroOp& op) {
 
 }  // namespace
 
+TaskPrice operator+(const TaskPrice& a, const TaskPrice& b) {
+  return {.duration = a.duration + b.duration,
+          .gemm = a.gemm + b.gemm,
+          .attention = a.attention + b.attention,
+          .memory_bound = a.memory_bound + b.memory_bound,
+          .recompute = a.recompute + b.recompute,
+          .exposed_tp = a.exposed_tp + b.exposed_tp,
+          .exposed_ep = a.exposed_ep + b.exposed_ep,
+          .exposed_cp = a.exposed_cp + b.exposed_cp,
+          .contention = a.contention + b.contention,
+          .host_bound = a.host_bound + b.host_bound,
+          .flop = a.flop + b.flop};
+}
+
 TaskPricer::TaskPricer(const Job& job, const PricedEffects& effects)
     : job_(job), effects_(effects), profile_(job.profile) {
   profile_.wave_quantisation = effects.wave;
@@ -98,11 +112,20 @@ Seconds TaskPricer::on_mean_part(const MicroOp& op) const {
   MicroOp priced = op;
   priced.gemm.accumulate_fp32 = false;  // Priced by accumulation().
   const Seconds alone = compute_time(priced, job_.cluster.groups.front().gpu, profile_);
+  if (op.kind == MicroOpKind::Gemm && !effects_.wave) {
+    return gemm_flop(op.gemm) / gemm_rate(profile_, op.gemm.type).sustained;
+  }
   switch (op.kind) {
     case MicroOpKind::Gemm:
       return profile_.gemm_in_step * alone + accumulation(op.gemm);
-    case MicroOpKind::Attention:
-      return profile_.attention_in_step * alone;
+    case MicroOpKind::Attention: {
+      // No fused kernel computes in fp32: at the rate of its products instead.
+      const Gpu& gpu = job_.cluster.groups.front().gpu;
+      const double slower = op.attention.type == DataType::Fp32
+                                ? ratio(gpu.peak_of(DataType::Fp16) / gpu.peak_of(DataType::Fp32))
+                                : 1.0;
+      return slower * profile_.attention_in_step * alone;
+    }
     case MicroOpKind::MemoryBound:
     case MicroOpKind::Collective:
       break;
@@ -147,7 +170,9 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
     double exposed_share = 1;
     if (op.chunked_overlap) {
       const bool gathers = op.collective == CollectiveKind::AllGather;
-      const std::size_t neighbour = gathers ? i + 1 : i - 1;
+      // A cast may stand between a gather and its product.
+      const bool cast_between = gathers && i + 1 < run.size() && is_cast(*run[i + 1]);
+      const std::size_t neighbour = gathers ? i + (cast_between ? 2 : 1) : i - 1;
       if (neighbour < run.size() && run[neighbour]->kind == MicroOpKind::Gemm) {
         beside = time[neighbour];
       }
@@ -169,7 +194,7 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
   price.exposed_ep += Seconds{std::max(0.0, (hidden_expert - price.compute()).value)};
   const Seconds device = price.compute() + price.exposed_tp + price.exposed_ep + price.exposed_cp;
   if (job_.software.python_launch && !job_.software.cuda_graphs) {
-    const Seconds host = kernels * profile_.host_launch;
+    const Seconds host = kernels * job_.software.host_factor * profile_.host_launch;
     if (host > device) price.host_bound = host - device;
   }
   price.duration = device + price.host_bound;

@@ -16,7 +16,7 @@ namespace megatwin::model {
 
 // Effects that `--without` can switch off, each to show what it is worth.
 struct PricedEffects {
-  bool wave = true;          // Partly filled waves of thread blocks.
+  bool wave = true;  // Shapes of products: tiles, waves, depth, memory. Off: one sustained rate.
   bool memory_bound = true;  // Element-wise work, optimizer, loss.
   bool tensor_traffic = true;
   bool pipeline_schedule = true;
@@ -42,6 +42,9 @@ struct TaskPrice {
     return gemm + attention + memory_bound + recompute + contention + host_bound;
   }
 };
+
+// Two tasks, one after the other.
+TaskPrice operator+(const TaskPrice& a, const TaskPrice& b);
 
 // Which ops of a backward list a task runs.
 enum class TaskPart { All, WithoutWeightGradient, WeightGradientOnly };

@@ -141,6 +141,21 @@ TEST(ReportedCases, GradientsAreAddedNotMaximised) {
   EXPECT_GT(report.step_time.value, 20);
 }
 
+// gpt-neox issue 965: with gradient accumulation ZeRO 2 reduces every micro-batch, ZeRO 1 once a
+// step.
+TEST(ReportedCases, ZeroTwoPaysForAccumulation) {
+  const std::string head =
+      "model: {name: llama-3-8b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{gpu: A100-SXM4-80GB, gpus: 8, nics: 1, nic_bandwidth: 100 Gbit/s, count: "
+      "8}]}\n"
+      "software: {framework: megatron-core, overlap_grad_reduce: false}\n"
+      "plan: {tensor: 1, data: 64, micro_batch: 1, global_batch: 1024, zero: ";
+  const auto step = [&](const char* zero) {
+    return report_of(job_from(head + zero + "}\n")).step_time.value;
+  };
+  EXPECT_GT(step("2"), 1.3 * step("1"));
+}
+
 // calculon: Llama-3 70B, TP 4, PP 4 on 64 H100 gives no prediction there.
 TEST(ReportedCases, GroupedQueriesAndGatesArePredicted) {
   const SimulationReport report = report_of(

@@ -83,6 +83,46 @@ TEST(Simulate, IsDeterministic) {
   EXPECT_EQ(a.timeline, b.timeline);
 }
 
+// Compute by kind sums to the compute of the breakdown, whole or split backward.
+TEST(Simulate, SharesSumToTheCompute) {
+  for (const char* schedule : {"1f1b", "zb-h1"}) {
+    const SimulationReport report = report_of(
+        job_from("model: {name: llama-3.1-70b, sequence_length: 8192}\n"
+                 "cluster: {nodes: [{type: dgx-h100, count: 8}]}\n"
+                 "plan: {tensor: 8, pipeline: 4, data: 2, micro_batch: 1, global_batch: 64}\n"
+                 "policy: {schedule: " +
+                 std::string(schedule) + "}\n"));
+    double sum = 0;
+    for (const sim::ComputeShare& share : report.compute_shares) sum += share.time.value;
+    EXPECT_NEAR(sum / report.breakdown.compute.value, 1, 1e-6) << schedule;
+  }
+}
+
+TEST(Simulate, RefusesWhatItCannotAnswer) {
+  const auto code_of = [](const std::string& yaml) {
+    const auto answer = sim::simulate(job_from(yaml));
+    const auto* refusal = std::get_if<sim::PlanRefusal>(&answer);
+    return refusal == nullptr ? "answered" : refusal->code;
+  };
+  const std::string model = "model: {name: llama-3-8b, sequence_length: 4096}\n";
+  EXPECT_EQ(
+      code_of(model +
+              "cluster: {nodes: [{type: dgx-h100, count: 1}, {type: dgx-a100-80g, count: 1}]}\n"
+              "plan: {tensor: 8, data: 2, micro_batch: 1, global_batch: 16}\n"),
+      "illegal_plan");
+  EXPECT_EQ(code_of(model + "cluster: {nodes: [{type: dgx-h100, count: 4}]}\n"
+                            "plan: {tensor: 8, pipeline: 4, data: 1, micro_batch: 1, "
+                            "global_batch: 16000000}\n"),
+            "illegal_plan");
+}
+
+TEST(Simulate, SaysThatAnEffectIsLeftOut) {
+  const SimulationReport report =
+      report_of(job_from(kSeventyB), {.effects = *sim::effects_without({"tensor"})});
+  ASSERT_FALSE(report.warnings.empty());
+  EXPECT_EQ(report.warnings.front(), "left out: tensor");
+}
+
 // Selective recomputation costs little, full recomputation about one forward pass.
 TEST(Simulate, RecomputationCostsItsForward) {
   model::Job job = job_from(kSeventyB);

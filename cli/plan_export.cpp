@@ -1,0 +1,328 @@
+#include "cli/plan_export.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "cli/files.h"
+#include "model/layer_split.h"
+#include "scenarios/document.h"
+#include "scenarios/overrides.h"
+#include "scenarios/yaml_reader.h"
+#include "sim/search/search_space.h"
+
+namespace megatwin::cli {
+namespace {
+
+using model::Job;
+using model::Plan;
+using scenarios::TreeKind;
+using scenarios::TreeNode;
+using sim::SpaceKey;
+
+// YAML in flow style below the first level: one line a section, as people write scenarios.
+std::string flow(const TreeNode& node) {
+  switch (node.kind) {
+    case TreeKind::Null:
+      return "null";
+    case TreeKind::Scalar: {
+      const bool plain = !node.quoted && !node.text.empty() &&
+                         node.text.find_first_of(",[]{}#&*!|>'\"%@`:\n") == std::string::npos;
+      if (plain) return node.text;
+      std::string text = "'";
+      for (const char c : node.text) text += c == '\'' ? std::string("''") : std::string(1, c);
+      return text + "'";
+    }
+    case TreeKind::Sequence: {
+      std::string text;
+      for (const TreeNode& item : node.items) text += (text.empty() ? "" : ", ") + flow(item);
+      return "[" + text + "]";
+    }
+    case TreeKind::Map: {
+      std::string text;
+      for (const auto& entry : node.entries) {
+        text += (text.empty() ? "" : ", ") + entry.key + ": " + flow(entry.value);
+      }
+      return "{" + text + "}";
+    }
+  }
+  return "null";
+}
+
+std::string folder_of(const std::string& file) {
+  const std::size_t slash = file.find_last_of('/');
+  return slash == std::string::npos ? std::string() : file.substr(0, slash + 1);
+}
+
+// The plan keys as a scenario writes them, with nothing left to a default.
+std::string plan_line(const Plan& plan) {
+  std::string text;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    text += (text.empty() ? "" : ", ") + key + ": " + value;
+  };
+  for (const SpaceKey key :
+       {SpaceKey::Tensor, SpaceKey::Pipeline, SpaceKey::ModelChunks, SpaceKey::Context,
+        SpaceKey::Expert, SpaceKey::Data, SpaceKey::MicroBatch, SpaceKey::GlobalBatch,
+        SpaceKey::SequenceParallel, SpaceKey::Zero, SpaceKey::Precision, SpaceKey::Dispatcher,
+        SpaceKey::OverlapGradReduce, SpaceKey::OverlapParamGather, SpaceKey::OverlapTensorParallel,
+        SpaceKey::OverlapP2p}) {
+    add(std::string(name_of(key)), value_text(plan, key));
+  }
+  if (plan.expert_tensor > 0) add("expert_tensor", std::to_string(plan.expert_tensor));
+  Plan kind = plan;
+  kind.recompute_layers = 0;
+  const std::string recompute = value_text(kind, SpaceKey::Recompute);
+  add("recompute", plan.recompute_layers == 0
+                       ? recompute
+                       : fmt::format("{{kind: {}, layers: {}}}", recompute, plan.recompute_layers));
+  if (!plan.layers_per_virtual_stage.empty()) {
+    std::string layers;
+    for (const int n : plan.layers_per_virtual_stage) {
+      layers += (layers.empty() ? "" : ", ") + std::to_string(n);
+    }
+    add("layers_per_stage", "[" + layers + "]");
+  }
+  if (plan.embedding_as_layer) add("embedding_as_layer", "true");
+  if (plan.head_as_layer) add("head_as_layer", "true");
+  if (plan.fp32_parameters) add("fp32_parameters", "true");
+  if (plan.expert_capacity_imbalance != 1.0) {
+    add("expert_capacity_imbalance", fmt::format("{}", plan.expert_capacity_imbalance));
+  }
+  if (plan.rank_order != Plan{}.rank_order) add("rank_order", plan.rank_order);
+  return "plan: {" + text + "}\n";
+}
+
+std::string policy_line(const Plan& plan) {
+  return fmt::format("policy: {{schedule: {}, issue_depth: {}}}\n",
+                     value_text(plan, SpaceKey::Schedule), plan.issue_depth);
+}
+
+void add_model(const model::Transformer& shape, std::vector<std::string>& all) {
+  const auto add = [&](const char* flag, std::int64_t value) {
+    all.push_back(fmt::format("--{} {}", flag, value));
+  };
+  add("num-layers", shape.num_layers);
+  add("hidden-size", shape.hidden_size);
+  add("ffn-hidden-size", shape.ffn_hidden_size);
+  add("num-attention-heads", shape.num_attention_heads);
+  if (shape.num_key_value_heads != shape.num_attention_heads) {
+    all.emplace_back("--group-query-attention");
+    add("num-query-groups", shape.num_key_value_heads);
+  }
+  add("kv-channels", shape.head_dim);
+  add("seq-length", shape.sequence_length);
+  add("max-position-embeddings", std::max(shape.max_position_embeddings, shape.sequence_length));
+  add("vocab-size", shape.vocab_size);
+  if (shape.activation == model::ActivationKind::SwiGlu) all.emplace_back("--swiglu");
+  if (shape.activation == model::ActivationKind::SquaredRelu) all.emplace_back("--squared-relu");
+  if (shape.norm == model::NormKind::RmsNorm) all.emplace_back("--normalization RMSNorm");
+  if (shape.position == model::PositionKind::Rotary) {
+    all.emplace_back("--position-embedding-type rope");
+  } else if (shape.position == model::PositionKind::Learned) {
+    all.emplace_back("--position-embedding-type learned_absolute");
+  }
+  if (!shape.tied_embeddings) all.emplace_back("--untie-embeddings-and-output-weights");
+  if (!shape.mlp_bias) all.emplace_back("--disable-bias-linear");
+  if (shape.qkv_bias && !shape.mlp_bias) all.emplace_back("--add-qkv-bias");
+  if (shape.qk_norm) all.emplace_back("--qk-layernorm");
+  if (!shape.experts) return;
+  add("num-experts", shape.experts->num_experts);
+  add("moe-router-topk", shape.experts->experts_per_token);
+  add("moe-ffn-hidden-size", shape.experts->expert_ffn_size);
+  if (shape.experts->shared_expert_ffn_size > 0) {
+    add("moe-shared-expert-intermediate-size", shape.experts->shared_expert_ffn_size);
+  }
+  if (shape.num_dense_first_layers > 0) {
+    all.push_back(fmt::format("--moe-layer-freq [0]*{}+[1]*{}", shape.num_dense_first_layers,
+                              shape.num_layers - shape.num_dense_first_layers));
+  }
+  all.emplace_back("--moe-grouped-gemm");
+}
+
+void add_precision(model::Precision precision, std::vector<std::string>& all) {
+  switch (precision) {
+    case model::Precision::Fp32:
+      return;
+    case model::Precision::Fp16:
+      all.emplace_back("--fp16");
+      return;
+    case model::Precision::Bf16:
+    case model::Precision::Bf16Pure:
+    case model::Precision::AmpBf16:
+      all.emplace_back("--bf16");
+      return;
+    case model::Precision::Fp8PerTensor:
+      all.insert(all.end(), {"--bf16", "--fp8-format hybrid"});
+      return;
+    case model::Precision::Fp8Block:
+      all.insert(all.end(), {"--bf16", "--fp8-format e4m3", "--fp8-recipe blockwise"});
+      return;
+    case model::Precision::Mxfp8:
+      all.insert(all.end(), {"--bf16", "--fp8-format e4m3", "--fp8-recipe mxfp8"});
+      return;
+    case model::Precision::Nvfp4:
+      all.insert(all.end(), {"--bf16", "--fp4-format e2m1", "--fp4-recipe nvfp4"});
+      return;
+  }
+}
+
+void add_plan(const Job& job, const Plan& plan, std::vector<std::string>& all) {
+  const auto add = [&](const char* flag, std::int64_t value) {
+    all.push_back(fmt::format("--{} {}", flag, value));
+  };
+  add("tensor-model-parallel-size", plan.tensor);
+  add("pipeline-model-parallel-size", plan.pipeline);
+  if (plan.model_chunks > 1) add("num-virtual-stages-per-pipeline-rank", plan.model_chunks);
+  if (plan.context > 1) add("context-parallel-size", plan.context);
+  if (job.transformer.experts) {
+    add("expert-model-parallel-size", plan.expert);
+    add("expert-tensor-parallel-size", plan.effective_expert_tensor());
+    all.emplace_back(plan.dispatcher == model::ExpertDispatcher::AllGather
+                         ? "--moe-token-dispatcher-type allgather"
+                     : plan.dispatcher == model::ExpertDispatcher::DeepEp
+                         ? "--moe-token-dispatcher-type flex"
+                         : "--moe-token-dispatcher-type alltoall");
+  }
+  add("micro-batch-size", plan.micro_batch);
+  add("global-batch-size", plan.global_batch);
+  if (plan.sequence_parallel && plan.tensor > 1) all.emplace_back("--sequence-parallel");
+  if (plan.zero_stage >= 1) all.emplace_back("--use-distributed-optimizer");
+  if (plan.zero_stage >= 2) {
+    all.emplace_back("--use-megatron-fsdp");
+    all.emplace_back(plan.zero_stage == 2 ? "--data-parallel-sharding-strategy optim_grads"
+                                          : "--data-parallel-sharding-strategy optim_grads_params");
+  }
+  if (plan.recompute == model::RecomputeKind::Selective) {
+    all.emplace_back("--recompute-granularity selective");
+  } else if (plan.recompute == model::RecomputeKind::Full) {
+    all.emplace_back("--recompute-granularity full");
+    all.emplace_back(plan.recompute_layers > 0 ? "--recompute-method block"
+                                               : "--recompute-method uniform");
+    add("recompute-num-layers", plan.recompute_layers > 0 ? plan.recompute_layers : 1);
+  }
+  add_precision(plan.precision, all);
+  if (plan.overlap_grad_reduce) all.emplace_back("--overlap-grad-reduce");
+  if (plan.overlap_param_gather && plan.zero_stage >= 1) {
+    all.emplace_back("--overlap-param-gather");
+  }
+  if (plan.overlap_tensor_parallel && plan.tensor > 1) all.emplace_back("--tp-comm-overlap");
+  if (plan.pipeline > 1 && plan.model_chunks > 1 && !plan.overlap_p2p) {
+    all.emplace_back("--no-overlap-p2p-communication");
+  }
+  if (plan.embedding_as_layer && plan.head_as_layer) {
+    all.emplace_back("--account-for-embedding-in-pipeline-split");
+    all.emplace_back("--account-for-loss-in-pipeline-split");
+  }
+}
+
+// What the schedule or the split asks for and Megatron-LM has no flag for.
+std::string remarks(const Plan& plan) {
+  std::string text;
+  if (plan.schedule == model::ScheduleKind::GPipe ||
+      plan.schedule == model::ScheduleKind::ZeroBubbleH1 ||
+      plan.schedule == model::ScheduleKind::ZeroBubbleV) {
+    text += fmt::format("# Megatron-LM has no flag for the schedule {}; it would run 1F1B.\n",
+                        value_text(plan, SpaceKey::Schedule));
+  }
+  if (!plan.layers_per_virtual_stage.empty()) {
+    text += "# The layers are dealt unevenly; give --pipeline-model-parallel-layout.\n";
+  }
+  return text;
+}
+
+std::string argument_array(const Job& job, const Plan& plan) {
+  std::string text = "MODEL_AND_PLAN_ARGS=(\n";
+  for (const std::string& argument : megatron_arguments(job, plan)) {
+    text += "    " + argument + "\n";
+  }
+  return text + ")\n";
+}
+
+int gpus_per_node(const Job& job) { return job.cluster.groups.front().node.num_gpus; }
+int num_nodes(const Job& job) {
+  return (job.cluster.num_gpus() + gpus_per_node(job) - 1) / gpus_per_node(job);
+}
+
+}  // namespace
+
+model::Result<std::string> scenario_text(const ExportSource& source, const Plan& plan) {
+  MEGATWIN_TRY(const std::string text, scenarios::read_file(source.file));
+  MEGATWIN_TRY(scenarios::Document document, scenarios::parse_yaml(source.file, text));
+  for (const std::string& setting : source.settings) {
+    MEGATWIN_TRY(const scenarios::Setting parsed, scenarios::parse_setting("--set", setting));
+    model::Diagnostics problems = scenarios::apply_setting(document, "--set", parsed);
+    if (!problems.empty()) return model::fail(std::move(problems));
+  }
+  // A path of the file is meant from its folder; the copy may lie elsewhere.
+  TreeNode* model_node = document.root.find("model");
+  TreeNode* path = model_node == nullptr ? nullptr : model_node->find("hf");
+  if (path != nullptr && !path->text.starts_with('/')) {
+    path->text = folder_of(source.file) + path->text;
+  }
+  std::string out;
+  for (const auto& entry : document.root.entries) {
+    if (entry.key == "search" || entry.key == "plan" || entry.key == "policy") continue;
+    out += entry.key + ": " + flow(entry.value) + "\n";
+  }
+  return out + plan_line(plan) + policy_line(plan);
+}
+
+std::vector<std::string> megatron_arguments(const Job& job, const Plan& plan) {
+  std::vector<std::string> all = {"--use-mcore-models"};
+  add_model(job.transformer, all);
+  add_plan(job, plan, all);
+  return all;
+}
+
+std::string megatron_script(const Job& job, const Plan& plan) {
+  return fmt::format(
+             "#!/bin/bash\n"
+             "# {} GPUs: tensor {}, pipeline {}, context {}, data {}.\n{}"
+             "GPUS_PER_NODE={}\nNUM_NODES={}\n"
+             "MASTER_ADDR=${{MASTER_ADDR:-localhost}}\nMASTER_PORT=${{MASTER_PORT:-6000}}\n"
+             "NODE_RANK=${{NODE_RANK:-0}}\n"
+             "WORLD_SIZE=$((GPUS_PER_NODE*NUM_NODES))\n\n",
+             job.cluster.num_gpus(), plan.tensor, plan.pipeline, plan.context, plan.data,
+             remarks(plan), gpus_per_node(job), num_nodes(job)) +
+         argument_array(job, plan) +
+         "\ntorchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NUM_NODES \\\n"
+         "    --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT \\\n"
+         "    pretrain_gpt.py ${MODEL_AND_PLAN_ARGS[@]} \"$@\"\n";
+}
+
+std::string slurm_script(const Job& job, const Plan& plan) {
+  return fmt::format(
+             "#!/bin/bash\n"
+             "#SBATCH --job-name=megatwin-plan\n"
+             "#SBATCH --nodes={}\n"
+             "#SBATCH --ntasks-per-node={}\n"
+             "#SBATCH --gpus-per-node={}\n"
+             "#SBATCH --exclusive\n{}"
+             "GPUS_PER_NODE={}\nNUM_NODES={}\n"
+             "export CUDA_DEVICE_MAX_CONNECTIONS=1\n"
+             "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
+             "export MASTER_PORT=${{MASTER_PORT:-6000}}\n\n",
+             num_nodes(job), gpus_per_node(job), gpus_per_node(job), remarks(plan),
+             gpus_per_node(job), num_nodes(job)) +
+         argument_array(job, plan) +
+         "\nsrun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
+         "exec python pretrain_gpt.py \"$@\"' train ${MODEL_AND_PLAN_ARGS[@]} \"$@\"\n";
+}
+
+std::string mpirun_line(const Job& job, const std::string& scenario) {
+  return fmt::format("mpirun -np {} --map-by ppr:{}:node megatwin train {} --backend cuda\n",
+                     job.cluster.num_gpus(), gpus_per_node(job), scenario);
+}
+
+void export_plan(const ExportSource& source, const Job& job, const Plan& plan,
+                 const std::string& folder) {
+  const auto scenario = scenario_text(source, plan);
+  if (!scenario) throw IoError(model::to_text(scenario.error()));
+  write_file(folder + "/plan.yaml", *scenario);
+  write_file(folder + "/megatron.sh", megatron_script(job, plan));
+  write_file(folder + "/job.slurm", slurm_script(job, plan));
+  write_file(folder + "/mpirun.sh", "#!/bin/bash\n" + mpirun_line(job, "plan.yaml"));
+}
+
+}  // namespace megatwin::cli

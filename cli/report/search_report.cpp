@@ -1,0 +1,287 @@
+#include "cli/report/search_report.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/report/format.h"
+#include "cli/report/json_report.h"
+#include "cli/report/json_writer.h"
+#include "cli/report/plan_text.h"
+
+namespace megatwin::cli {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::size_t kLosersShown = 15;
+
+// The sizes in letters, then everything else that a search varies.
+std::string plan_cell(const model::Plan& plan) {
+  using sim::SpaceKey;
+  std::string text = describe_short(plan);
+  text += fmt::format(" b{}", plan.micro_batch);
+  if (plan.zero_stage > 0) text += fmt::format(" z{}", plan.zero_stage);
+  if (plan.sequence_parallel && plan.tensor > 1) text += " sp";
+  if (plan.pipeline > 1) text += " " + value_text(plan, SpaceKey::Schedule);
+  if (plan.recompute != model::RecomputeKind::None) {
+    text += " recompute " + value_text(plan, SpaceKey::Recompute);
+  }
+  if (plan.overlap_tensor_parallel) text += " tp-overlap";
+  return text;
+}
+
+std::string heading(const char* title) { return fmt::format("\n{}\n", title); }
+
+void add_counts(const SearchSummary& summary, std::string& text) {
+  const sim::SearchResult& result = summary.result;
+  text += fmt::format("{} on {} × {}\n", summary.job.transformer.name,
+                      format_count(summary.job.cluster.num_gpus()),
+                      summary.job.cluster.groups.front().gpu.name);
+  text += fmt::format("{} legal plans, {} fit; {} evaluated in full, {} simulated; {}\n",
+                      format_count(result.candidates), format_count(result.fit),
+                      format_count(result.evaluated.dataflow),
+                      format_count(result.evaluated.events), format_time(summary.elapsed));
+}
+
+std::vector<std::string> best_row(std::string place, const sim::SimulationReport& report,
+                                  model::Seconds first) {
+  return {std::move(place),
+          plan_cell(report.plan),
+          format_time(report.step_time),
+          format_percent_change(model::ratio(report.step_time / first) - 1),
+          format_percent(report.mfu),
+          format_memory_number(report.memory_peak),
+          format_percent(report.bubble_fraction)};
+}
+
+void add_best(const sim::SearchResult& result, std::string& text) {
+  text += heading("Best plans (simulated by events)");
+  Rows rows = {{"", "plan", "step", "", "MFU", "GiB", "bubble"}};
+  const model::Seconds first = result.best.front().report.step_time;
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    rows.push_back(best_row(std::to_string(i + 1), result.best[i].report, first));
+  }
+  if (result.baseline) {
+    const std::string place =
+        result.baseline_rank ? fmt::format("file ({})", *result.baseline_rank) : "file";
+    rows.push_back(best_row(place, result.baseline->report, first));
+  } else {
+    text += "  the file's own plan is illegal or does not fit\n";
+  }
+  text += format_table(rows, {false, false, true, true, true, true, true});
+}
+
+void add_losers(const sim::SearchResult& result, std::string& text) {
+  if (result.losers.empty()) return;
+  text += heading("Why others lost (the best of each kind; without the term it would win)");
+  Rows rows = {{"plan", "step", "costs it", "what it loses by"}};
+  const auto add = [&](const sim::Loser& loser) {
+    rows.push_back({plan_cell(loser.plan), loser.step_time ? format_time(*loser.step_time) : "",
+                    loser.too_slow ? format_time(*loser.too_slow)
+                                   : format_memory(loser.too_large.value_or(model::Bytes{})),
+                    loser.reason});
+  };
+  const std::size_t shown = std::min(result.losers.size(), kLosersShown);
+  for (std::size_t i = 0; i < shown; ++i) add(result.losers[i]);
+  text += format_table(rows, {false, true, true, false});
+  if (shown < result.losers.size()) {
+    text += fmt::format("  and {} more with --json\n", result.losers.size() - shown);
+  }
+}
+
+void add_front(const sim::SearchResult& result, std::string& text) {
+  text += heading("Front of time and memory");
+  Rows rows = {{"plan", "step", "GiB", "energy a step", "cost a step"}};
+  for (const sim::FrontPlan& point : result.front) {
+    const sim::SimulationReport& report = point.report;
+    rows.push_back({plan_cell(report.plan), format_time(report.step_time),
+                    format_memory_number(report.memory_peak),
+                    format_energy_kwh(report.energy_per_step),
+                    report.cost_per_step.value > 0 ? format_usd(report.cost_per_step) : "–"});
+  }
+  text += format_table(rows, {false, true, true, true, true});
+}
+
+std::string outcome_of(const sim::SwitchEffect& effect) {
+  if (!effect.step_time) return "illegal: " + effect.refusal;
+  return effect.fits ? "" : "does not fit: " + format_memory(*effect.memory);
+}
+
+void add_switches(const sim::SearchResult& result, std::string& text) {
+  text += heading("One switch of the best plan at a time");
+  Rows rows = {{"key", "from", "to", "step", "", ""}};
+  const model::Seconds first = result.best.front().report.step_time;
+  for (const sim::SwitchEffect& effect : result.switches) {
+    if (!effect.step_time) continue;  // What is illegal is in the JSON.
+    rows.push_back(
+        {std::string(name_of(effect.key)), effect.from, effect.to, format_time(*effect.step_time),
+         format_percent_change(model::ratio(*effect.step_time / first) - 1), outcome_of(effect)});
+  }
+  text += format_table(rows, {false, true, true, true, true, false});
+}
+
+void add_impossible(const sim::ImpossibleWish& wish, std::string& text) {
+  text += "\n" + wish.message + "\n";
+  for (const std::string& reason : wish.reasons) text += "  " + reason + "\n";
+  if (wish.nearest) text += "  nearest: " + plan_cell(wish.nearest->report.plan) + "\n";
+  if (wish.relaxations.empty()) {
+    text += "  no single constraint of the search is to blame\n";
+    return;
+  }
+  text += heading("Relax one of these, the first first");
+  Rows rows;
+  for (const auto& relaxation : wish.relaxations) {
+    rows.push_back({relaxation.what, relaxation.plan ? plan_cell(*relaxation.plan) : "",
+                    relaxation.step_time ? format_time(*relaxation.step_time) : ""});
+  }
+  text += format_table(rows, {false, false, true});
+}
+
+void write_losers(JsonWriter& json, const sim::SearchResult& result) {
+  json.key("losers");
+  json.begin_array();
+  for (const sim::Loser& loser : result.losers) {
+    json.begin_object();
+    json.key("plan");
+    write_plan(json, loser.plan);
+    json.member("reason", loser.reason);
+    if (loser.too_slow) {
+      json.member("size", loser.too_slow->value);
+      json.member("unit", "s");
+      json.member("without", loser.terms);
+    } else if (loser.too_large) {
+      json.member("size", loser.too_large->value);
+      json.member("unit", "bytes");
+    }
+    if (loser.step_time) json.member("step_time_s", loser.step_time->value);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_front(JsonWriter& json, const sim::SearchResult& result) {
+  json.key("pareto");
+  json.begin_array();
+  for (const sim::FrontPlan& point : result.front) {
+    const sim::SimulationReport& report = point.report;
+    json.begin_object();
+    json.key("plan");
+    write_plan(json, report.plan);
+    json.member("step_time_s", report.step_time.value);
+    json.member("peak_bytes", report.memory_peak.value);
+    if (report.energy_per_step.value > 0) {
+      json.member("energy_j_per_step", report.energy_per_step.value);
+    }
+    if (report.cost_per_step.value > 0) {
+      json.member("cost_usd_per_step", report.cost_per_step.value);
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_switches(JsonWriter& json, const sim::SearchResult& result) {
+  json.key("switches");
+  json.begin_array();
+  for (const sim::SwitchEffect& effect : result.switches) {
+    json.begin_object();
+    json.member("key", name_of(effect.key));
+    json.member("from", effect.from);
+    json.member("to", effect.to);
+    json.member("legal", effect.step_time.has_value());
+    if (effect.step_time) {
+      json.member("step_time_s", effect.step_time->value);
+      json.member("peak_bytes", effect.memory->value);
+      json.member("fits", effect.fits);
+    } else {
+      json.member("reason", effect.refusal);
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_found(JsonWriter& json, const sim::FoundPlan& found) {
+  json.begin_object();
+  json.member("depth", found.depth);
+  write_report_members(json, found.report);
+  json.end_object();
+}
+
+void write_impossible(JsonWriter& json, const sim::ImpossibleWish& wish) {
+  json.key("error");
+  json.begin_object();
+  json.member("code", "no_plan");
+  json.member("message", wish.message);
+  json.member("reasons", wish.reasons);
+  json.key("nearest");
+  json.begin_array();
+  if (wish.nearest) write_found(json, *wish.nearest);
+  json.end_array();
+  json.key("relax");
+  json.begin_array();
+  for (const auto& relaxation : wish.relaxations) {
+    json.begin_object();
+    json.member("what", relaxation.what);
+    if (relaxation.plan) {
+      json.key("plan");
+      write_plan(json, *relaxation.plan);
+    }
+    if (relaxation.step_time) json.member("step_time_s", relaxation.step_time->value);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
+}  // namespace
+
+std::string terminal_search(const SearchSummary& summary) {
+  const sim::SearchResult& result = summary.result;
+  std::string text;
+  add_counts(summary, text);
+  if (result.impossible) {
+    add_impossible(*result.impossible, text);
+    return text;
+  }
+  add_best(result, text);
+  add_losers(result, text);
+  add_front(result, text);
+  add_switches(result, text);
+  return text;
+}
+
+std::string json_search(const SearchSummary& summary) {
+  const sim::SearchResult& result = summary.result;
+  JsonWriter json(JsonWriter::Layout::Indented);
+  json.begin_object();
+  json.member("name", summary.job.name);
+  json.member("candidates", result.candidates);
+  json.member("fit", result.fit);
+  json.key("evaluated");
+  json.begin_object();
+  json.member("bound", result.evaluated.bound);
+  json.member("dataflow", result.evaluated.dataflow);
+  json.member("events", result.evaluated.events);
+  json.end_object();
+  json.key("best");
+  json.begin_array();
+  for (const sim::FoundPlan& found : result.best) write_found(json, found);
+  json.end_array();
+  if (result.baseline) {
+    json.key("baseline");
+    write_found(json, *result.baseline);
+    if (result.baseline_rank) json.member("baseline_rank", *result.baseline_rank);
+  }
+  write_losers(json, result);
+  write_front(json, result);
+  write_switches(json, result);
+  if (result.impossible) write_impossible(json, *result.impossible);
+  json.member("elapsed_s", summary.elapsed.value);
+  json.end_object();
+  return json.finish();
+}
+
+}  // namespace megatwin::cli

@@ -1,0 +1,183 @@
+#include "exec/host_backend.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "model/assert.h"
+
+namespace megatwin::exec {
+
+using model::ExecutorEvent;
+using model::ExecutorEventKind;
+using model::Message;
+using model::RankId;
+using model::Task;
+using model::TaskId;
+using model::TaskKind;
+
+HostBackend::HostBackend(const HostBackendSetup& setup)
+    : setup_(setup), coordinates_(setup.layout.coordinates(setup.rank)) {}
+
+void HostBackend::start_step(int step) {
+  MEGATWIN_ASSERT(lane_.empty() && outbox_.empty(), "step ", step, " starts before the last ended");
+  step_ = step;
+  may_send_.assign(static_cast<std::size_t>(setup_.program.num_tasks()), false);
+  executed_.clear();
+  losses_.assign(static_cast<std::size_t>(setup_.program.shape.micro_batches), 0);
+}
+
+void HostBackend::issue_task(RankId, TaskId task) { lane_.push_back(task); }
+
+void HostBackend::issue_send(RankId, TaskId producer) {
+  may_send_[static_cast<std::size_t>(producer.value)] = true;
+  if (outbox_.count(producer) > 0) {
+    send(producer);
+  }
+}
+
+void HostBackend::issue_gather(RankId, model::ChunkId chunk) {
+  setup_.exchanges[static_cast<std::size_t>(chunk.value)]->join_gather();
+}
+
+void HostBackend::issue_reduce(RankId, model::ChunkId chunk) {
+  setup_.exchanges[static_cast<std::size_t>(chunk.value)]->join_reduce();
+}
+
+void HostBackend::issue_optimizer(RankId) {
+  optimizer_issued_ = true;
+  if (setup_.job.gradient_norm_max > 0) {
+    setup_.norm.join(setup_.rank, setup_.model.norm_parts());
+  }
+}
+
+void HostBackend::return_credit(RankId, TaskId consumer) {
+  const Message& message = setup_.program.receives[static_cast<std::size_t>(consumer.value)];
+  setup_.world.mailbox(at_stage(message.stage))
+      .post({.kind = ExecutorEventKind::CreditReturned, .id = message.channel});
+}
+
+void HostBackend::announce(RankId, TaskId task) {
+  for (const RankId member : setup_.layout.members(model::GroupKind::Tensor, setup_.rank)) {
+    if (member != setup_.rank) {
+      setup_.world.mailbox(member).post(
+          {.kind = ExecutorEventKind::OrderAnnounced, .id = task.value});
+    }
+  }
+}
+
+std::optional<ExecutorEvent> HostBackend::run_next() {
+  if (lane_.empty()) {
+    if (!optimizer_issued_ ||
+        (setup_.job.gradient_norm_max > 0 && !setup_.norm.norm().has_value())) {
+      return std::nullopt;
+    }
+    activity_ = "optimizer";
+    run_optimizer();
+    optimizer_issued_ = false;
+    return ExecutorEvent{.kind = ExecutorEventKind::OptimizerDone};
+  }
+  const TaskId task = lane_.front();
+  lane_.pop_front();
+  const auto start = std::chrono::steady_clock::now();
+  run_task(task);
+  const std::chrono::nanoseconds duration = std::chrono::steady_clock::now() - start;
+  setup_.world.progress();
+  return ExecutorEvent{.kind = ExecutorEventKind::TaskDone,
+                       .duration = model::quantise({duration.count()}),
+                       .id = task.value};
+}
+
+void HostBackend::run_task(TaskId id) {
+  const Task& task = setup_.program.tasks[static_cast<std::size_t>(id.value)];
+  activity_ = to_text(task);
+  const TaskMoment moment{setup_.rank, step_, task};
+  if (setup_.job.hooks.before_task) {
+    setup_.job.hooks.before_task(moment);
+  }
+  RankModel::Outcome outcome = setup_.model.run(task, step_, take_input(id));
+  if (setup_.job.hooks.after_task) {
+    setup_.job.hooks.after_task(moment, outcome.message);
+  }
+  check_finite(outcome);
+  executed_.push_back(id);
+  if (outcome.loss) {
+    losses_[static_cast<std::size_t>(task.micro_batch.value)] = *outcome.loss;
+  }
+  if (outcome.message.empty()) {
+    return;
+  }
+  if (!setup_.program.sends[static_cast<std::size_t>(id.value)].exists()) {
+    setup_.world.mailbox(setup_.rank).put(*local_consumer(task), std::move(outcome.message));
+    return;
+  }
+  outbox_[id] = std::move(outcome.message);
+  if (may_send_[static_cast<std::size_t>(id.value)]) {
+    send(id);
+  }
+}
+
+void HostBackend::run_optimizer() {
+  double scale = 1;
+  if (setup_.job.gradient_norm_max > 0) {
+    const double norm = *setup_.norm.norm();
+    if (!std::isfinite(norm)) {
+      throw std::runtime_error("the norm of the gradients is not finite");
+    }
+    scale = std::min(1.0, setup_.job.gradient_norm_max / (norm + 1e-6));
+  }
+  setup_.model.step_optimizer({.step = step_, .gradient_scale = scale});
+}
+
+void HostBackend::send(TaskId producer) {
+  const Message& message = setup_.program.sends[static_cast<std::size_t>(producer.value)];
+  const auto made = outbox_.find(producer);
+  setup_.world.mailbox(at_stage(message.stage)).deliver(message.task, std::move(made->second));
+  outbox_.erase(made);
+}
+
+std::vector<float> HostBackend::take_input(TaskId id) {
+  const Task& task = setup_.program.tasks[static_cast<std::size_t>(id.value)];
+  if (task.kind == TaskKind::BackwardWeight || is_first_of_pipeline(task)) {
+    return {};
+  }
+  return setup_.world.mailbox(setup_.rank).take_message(id);
+}
+
+RankId HostBackend::at_stage(model::StageId stage) const {
+  model::RankCoordinates coordinates = coordinates_;
+  coordinates.pipeline = stage.value;
+  return setup_.layout.rank_at(coordinates);
+}
+
+// The first forward reads tokens, the first backward starts from the loss.
+bool HostBackend::is_first_of_pipeline(const Task& task) const {
+  const model::PipelineShape& shape = setup_.program.shape;
+  const int virtual_stage = shape.virtual_stage(setup_.program.stage, task.chunk);
+  return virtual_stage == (task.kind == TaskKind::Forward ? 0 : shape.virtual_stages() - 1);
+}
+
+std::optional<TaskId> HostBackend::local_consumer(const Task& task) const {
+  const model::PipelineShape& shape = setup_.program.shape;
+  const int virtual_stage = shape.virtual_stage(setup_.program.stage, task.chunk);
+  const int next = virtual_stage + (task.kind == TaskKind::Forward ? 1 : -1);
+  if (next < 0 || next == shape.virtual_stages() || shape.stage_of(next) != setup_.program.stage) {
+    return std::nullopt;
+  }
+  return shape.task_id({task.kind, task.micro_batch, shape.chunk_of(next)});
+}
+
+void HostBackend::check_finite(const RankModel::Outcome& outcome) const {
+  if (outcome.loss && !std::isfinite(*outcome.loss)) {
+    throw std::runtime_error("the loss is not finite");
+  }
+  const bool finite = std::all_of(outcome.message.begin(), outcome.message.end(),
+                                  [](float value) { return std::isfinite(value); });
+  if (!finite) {
+    throw std::runtime_error("the output is not finite");
+  }
+}
+
+}  // namespace megatwin::exec

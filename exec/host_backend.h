@@ -1,0 +1,85 @@
+// The host world behind policies/backend.h, for one rank: what the Executor issues is queued and
+// run by the rank's own thread when it asks for work, so that all calls return at once. Messages go
+// to the mailbox of the receiver when their producer is done; data-parallel traffic is joined, see
+// exec/replica_exchange.h.
+#ifndef MEGATWIN_EXEC_HOST_BACKEND_H_
+#define MEGATWIN_EXEC_HOST_BACKEND_H_
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/host_job.h"
+#include "exec/norm_exchange.h"
+#include "exec/rank_model.h"
+#include "exec/replica_exchange.h"
+#include "model/program/program.h"
+#include "model/rank_layout.h"
+#include "policies/backend.h"
+
+namespace megatwin::exec {
+
+struct HostBackendSetup {
+  const HostJob& job;
+  const model::RankLayout& layout;
+  const model::Program& program;
+  model::RankId rank;
+  HostWorld& world;
+  RankModel& model;
+  std::vector<ReplicaExchange*> exchanges;  // One a chunk.
+  NormExchange& norm;
+};
+
+class HostBackend : public policies::Backend {
+ public:
+  // Everything is borrowed.
+  explicit HostBackend(const HostBackendSetup& setup);
+
+  void issue_task(model::RankId rank, model::TaskId task) override;
+  void issue_send(model::RankId rank, model::TaskId producer) override;
+  void issue_gather(model::RankId rank, model::ChunkId chunk) override;
+  void issue_reduce(model::RankId rank, model::ChunkId chunk) override;
+  void issue_optimizer(model::RankId rank) override;
+  void return_credit(model::RankId rank, model::TaskId consumer) override;
+  void announce(model::RankId rank, model::TaskId task) override;
+
+  void start_step(int step);
+  // Runs the next thing in the compute lane and gives the event in which it ended; nothing when
+  // the lane is empty or must wait.
+  std::optional<model::ExecutorEvent> run_next();
+  // What the lane is at, for messages.
+  const std::string& activity() const { return activity_; }
+
+  const policies::Order& executed() const { return executed_; }
+  // Mean losses of the micro-batches that this rank finished the forward of, by micro-batch.
+  const std::vector<double>& losses() const { return losses_; }
+
+ private:
+  void run_task(model::TaskId id);
+  void run_optimizer();
+  void send(model::TaskId producer);
+  std::vector<float> take_input(model::TaskId task);
+  // The rank that is at `stage` with this rank's other coordinates.
+  model::RankId at_stage(model::StageId stage) const;
+  // The task of this very rank that goes on with the micro-batch after `task`.
+  std::optional<model::TaskId> local_consumer(const model::Task& task) const;
+  bool is_first_of_pipeline(const model::Task& task) const;
+  void check_finite(const RankModel::Outcome& outcome) const;
+
+  HostBackendSetup setup_;
+  model::RankCoordinates coordinates_;
+  int step_ = 0;
+  std::deque<model::TaskId> lane_;
+  bool optimizer_issued_ = false;
+  std::map<model::TaskId, std::vector<float>> outbox_;  // Made, but not sent yet.
+  std::vector<bool> may_send_;                          // By producer.
+  policies::Order executed_;
+  std::vector<double> losses_;
+  std::string activity_ = "start";
+};
+
+}  // namespace megatwin::exec
+
+#endif  // MEGATWIN_EXEC_HOST_BACKEND_H_

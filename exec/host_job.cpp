@@ -1,0 +1,67 @@
+#include "exec/host_job.h"
+
+#include "exec/rank_model.h"
+#include "exec/replica_exchange.h"
+#include "model/program/pipeline_shape.h"
+
+namespace megatwin::exec {
+namespace {
+
+model::Bytes bytes_of(std::int64_t numbers) {
+  return {static_cast<double>(numbers) * sizeof(float)};
+}
+
+}  // namespace
+
+std::vector<std::string> host_job_problems(const HostJob& job) {
+  std::vector<std::string> problems = host_problems(job.transformer, job.plan);
+  if (!problems.empty()) {
+    return problems;
+  }
+  problems = policies::schedule_problems(host_program_spec(job));
+  if (job.tokens == nullptr) {
+    problems.push_back("there is no text to train on");
+  }
+  if (job.steps < 1) {
+    problems.push_back("the number of steps is " + std::to_string(job.steps) +
+                       ", must be at least 1");
+  }
+  return problems;
+}
+
+model::ProgramSpec host_program_spec(const HostJob& job) {
+  model::ProgramSpec spec{
+      .pipeline = job.plan.pipeline,
+      .model_chunks = job.plan.model_chunks,
+      .micro_batches = static_cast<int>(job.plan.num_micro_batches()),
+      .schedule = job.plan.schedule,
+      .overlap_p2p = true,
+      .overlap_grad_reduce = job.plan.overlap_grad_reduce,
+      .overlap_param_gather = job.plan.overlap_param_gather,
+      .orders = job.orders,
+      .orders_fold = job.orders_fold,
+  };
+  const ModelShape shape = model_shape(job.transformer, job.plan);
+  LoneGroup group;
+  for (std::int32_t stage = 0; stage < spec.pipeline; ++stage) {
+    model::StageCost cost;
+    for (const ChunkPart& part : chunk_parts(job, pipeline_shape(spec), {stage})) {
+      const ModelChunkSizes sizes = model_chunk_sizes(shape, part);
+      cost.chunks.push_back(
+          {.activation = bytes_of(sizes.activation),
+           .weight_gradient_input = bytes_of(sizes.gradient_input),
+           .forward_transient = bytes_of(sizes.forward_workspace),
+           .backward_transient = bytes_of(sizes.gradient_input + sizes.backward_workspace)});
+      const std::int64_t stepped = job.plan.zero_stage > 0
+                                       ? shard_of(sizes.parameters, 0, job.plan.data).size
+                                       : sizes.parameters;
+      cost.parameters += bytes_of(sizes.parameters);
+      cost.gradients += bytes_of(sizes.parameters);
+      cost.optimizer_state += bytes_of(2 * stepped);
+    }
+    spec.stages.push_back(cost);
+  }
+  return spec;
+}
+
+}  // namespace megatwin::exec

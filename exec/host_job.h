@@ -1,0 +1,107 @@
+// What the host world is asked to train, and what it has to say afterwards. Plain data.
+#ifndef MEGATWIN_EXEC_HOST_JOB_H_
+#define MEGATWIN_EXEC_HOST_JOB_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/host_world.h"
+#include "exec/model_chunk.h"
+#include "kernels/reference_adamw.h"
+#include "model/plan.h"
+#include "model/program/decision_record.h"
+#include "model/program/program_spec.h"
+#include "model/transformer.h"
+#include "model/units.h"
+#include "policies/executor.h"
+#include "policies/policy.h"
+#include "policies/schedule.h"
+
+namespace megatwin::exec {
+
+// Where training data comes from: the same micro-batch for the same numbers, whoever asks. Called
+// from many threads at once.
+class TokenSource {
+ public:
+  struct Place {
+    std::int64_t step = 0;
+    std::int64_t micro_batch = 0;  // Of the global batch.
+  };
+  virtual ~TokenSource() = default;
+  virtual TokenBatch batch(const Place& place) const = 0;
+};
+
+// For tests: called by the thread of the rank, around each task. A hook may sleep, throw, or
+// overwrite what the task sends.
+struct TaskMoment {
+  model::RankId rank;
+  int step = 0;
+  model::Task task;
+};
+struct HostHooks {
+  std::function<void(const TaskMoment&)> before_task;
+  std::function<void(const TaskMoment&, std::span<float> message)> after_task;
+};
+
+struct HostJob {
+  model::Transformer transformer;
+  model::Plan plan;
+  const TokenSource* tokens = nullptr;  // Borrowed.
+  int steps = 1;
+  std::uint64_t seed = 1;
+  kernels::reference::AdamWSettings optimizer;
+  // The learning rate of step n, from 0, as a factor of the one in `optimizer`; empty for 1.
+  std::function<double(int step)> learning_rate_factor;
+  double gradient_norm_max = 0;  // Clips the global norm; 0 for never.
+
+  std::vector<std::vector<std::string>> orders;  // ScheduleKind::OrderFile: one a stage.
+  bool orders_fold = false;
+  policies::PolicyFactory policy;  // Decides instead of the schedule's order when set.
+  policies::ExecutorOptions executor;
+  bool log = false;
+
+  HostHooks hooks;
+  // Nothing done by any rank for so long ends the run. Longer than any task takes.
+  std::chrono::milliseconds watchdog{10'000};
+  // Called by one thread after each step.
+  std::function<void(int step, double loss)> on_step;
+};
+
+struct HostRankReport {
+  model::RankId rank;
+  model::StageId stage;
+  std::vector<model::ExecutorLog> logs;  // One a step when asked for.
+  policies::Order executed;              // Of the last step.
+  // Above what is held throughout.
+  model::Bytes activations_max;       // Live at once.
+  model::Bytes activations_reserved;  // The arena's high-water, or all slots of the pool.
+};
+
+struct HostResult {
+  std::vector<double> losses;  // Mean nats per token of each finished step.
+  std::optional<Fault> fault;
+  std::vector<HostRankReport> ranks;
+  // Of all weights in the order of chunks and ranks: equal bits, equal hash.
+  std::uint64_t weights_hash = 0;
+};
+
+// Why `job` cannot run here, in words for the user; empty when it can.
+std::vector<std::string> host_job_problems(const HostJob& job);
+
+// The pipeline of `job` as every world is told it, with the bytes that the host world holds and no
+// durations.
+// Requires: host_job_problems() is empty, but for the schedule's own.
+model::ProgramSpec host_program_spec(const HostJob& job);
+
+// Trains. Returns when all ranks have finished or one fault has stopped them.
+// Requires: host_job_problems() is empty.
+HostResult run_host(const HostJob& job);
+
+}  // namespace megatwin::exec
+
+#endif  // MEGATWIN_EXEC_HOST_JOB_H_

@@ -1,0 +1,83 @@
+// The model chunks of one rank with their optimizer state and activation memory. Runs tasks; knows
+// nothing of order, threads or other stages.
+#ifndef MEGATWIN_EXEC_RANK_MODEL_H_
+#define MEGATWIN_EXEC_RANK_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/host_job.h"
+#include "exec/model_chunk.h"
+#include "exec/rank_memory.h"
+#include "model/program/program.h"
+#include "model/rank_layout.h"
+
+namespace megatwin::exec {
+
+class RankModel {
+ public:
+  struct Setup {
+    const HostJob& job;
+    const ModelShape& shape;
+    const model::Program& program;
+    model::RankCoordinates coordinates;
+  };
+  // Everything is borrowed. The memory is planned when `order` is given, else a pool.
+  RankModel(const Setup& setup, TensorGroup& group, std::optional<model::ArenaPlan> plan);
+
+  struct Outcome {
+    std::vector<float> message;  // For the next task of the pipeline; empty when there is none.
+    std::optional<double> loss;  // Of the last chunk's forward.
+  };
+  // `message` is what the previous task of the pipeline made; empty when there is none.
+  Outcome run(const model::Task& task, int step, std::span<const float> message);
+
+  // One AdamW step on this replica's part, then all gradients are zero. `step` counts from 0.
+  struct OptimizerStep {
+    int step = 0;
+    double gradient_scale = 1;
+  };
+  void step_optimizer(const OptimizerStep& arguments);
+
+  // The sum of squares of each parameter's gradients in this replica's part; a parameter that the
+  // tensor-parallel members share in full counts at the first only.
+  struct NormPart {
+    std::string name;
+    double squares = 0;
+  };
+  std::vector<NormPart> norm_parts();
+
+  std::vector<std::unique_ptr<ModelChunk>>& chunks() { return chunks_; }
+  const RankMemory& memory() const { return memory_; }
+
+ private:
+  Outcome forward(const model::Task& task, int step, std::span<const float> message);
+  Outcome backward(const model::Task& task, int step, std::span<const float> message);
+  TokenBatch batch(const model::Task& task, int step) const;
+  ModelChunk& chunk_of(const model::Task& task) {
+    return *chunks_[static_cast<std::size_t>(task.chunk.value)];
+  }
+  Slice own_part(const ModelChunk& chunk) const;
+
+  const HostJob& job_;
+  const ModelShape& shape_;
+  model::RankCoordinates coordinates_;
+  std::vector<std::unique_ptr<ModelChunk>> chunks_;
+  RankMemory memory_;
+  struct Moments {
+    std::vector<float> first, second;
+  };
+  std::vector<Moments> moments_;  // One a chunk, of the own part.
+};
+
+// Which layers each chunk of a stage has.
+std::vector<ChunkPart> chunk_parts(const HostJob& job, const model::PipelineShape& shape,
+                                   model::StageId stage);
+
+}  // namespace megatwin::exec
+
+#endif  // MEGATWIN_EXEC_RANK_MODEL_H_

@@ -1,0 +1,54 @@
+// A range of numbers inside a flat buffer, and the builder that lays such ranges side by side.
+#ifndef MEGATWIN_EXEC_SLICE_H_
+#define MEGATWIN_EXEC_SLICE_H_
+
+#include <cstdint>
+#include <span>
+
+#include "model/assert.h"
+
+namespace megatwin::exec {
+
+struct Slice {
+  std::int64_t offset = 0;
+  std::int64_t size = 0;
+
+  template <class T>
+  std::span<T> of(std::span<T> buffer) const {
+    return buffer.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+  }
+};
+
+class Layout {
+ public:
+  Slice take(std::int64_t size) {
+    const Slice slice{size_, size};
+    size_ += size;
+    return slice;
+  }
+  std::int64_t size() const { return size_; }
+
+ private:
+  std::int64_t size_ = 0;
+};
+
+// Hands out parts of a buffer one after the other; they all go back together.
+class Workspace {
+ public:
+  explicit Workspace(std::span<float> buffer) : buffer_(buffer) {}
+  std::span<float> take(std::int64_t size) {
+    const auto count = static_cast<std::size_t>(size);
+    MEGATWIN_ASSERT(used_ + count <= buffer_.size(), used_, " + ", count, " of ", buffer_.size());
+    const std::span<float> part = buffer_.subspan(used_, count);
+    used_ += count;
+    return part;
+  }
+
+ private:
+  std::span<float> buffer_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace megatwin::exec
+
+#endif  // MEGATWIN_EXEC_SLICE_H_

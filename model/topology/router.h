@@ -1,0 +1,88 @@
+// The way of a message through a Topology, link by link. Inside a machine: NVLink where it joins
+// the two GPUs (over one GPU between, if need be), else PCIe. Between machines: to an adapter, by
+// the fewest hops through the network, and in. Deterministic: the same question has the same
+// answer in every run, and cutting a cable changes only the routes that held it.
+#ifndef MEGATWIN_MODEL_TOPOLOGY_ROUTER_H_
+#define MEGATWIN_MODEL_TOPOLOGY_ROUTER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/result.h"
+#include "model/topology/graph_search.h"
+#include "model/topology/topology.h"
+
+namespace megatwin::model {
+
+// How one of several shortest ways is taken.
+//   Hash: the cable of the highest hash of (flow, cable), as ECMP does it with resilient hashing.
+//   First: the cable that was added first; on a torus that is dimension order.
+enum class WayChoice { Hash, First };
+
+struct RoutingOptions {
+  WayChoice choice = WayChoice::Hash;
+  std::uint64_t seed = 1;  // Of the hash: another seed is another draw of collisions.
+  // NCCL's PXN: a message goes over NVLink to the GPU beside the adapter of its destination's rail
+  // and leaves there, instead of changing rails in the spines.
+  bool pxn = true;
+};
+
+struct FlowKey {
+  RankId from, to;
+  int channel = 0;  // Flows of other channels may take other ways.
+};
+
+struct Route {
+  std::vector<LinkId> links;
+  Seconds latency;
+  BytesPerSecond bandwidth;  // Of the narrowest link; nothing when the route is empty.
+};
+
+// Looks at the topology as it is when asked first after a change: call forget() when a cable was
+// cut. Keeps what it found, so one router belongs to one thread.
+class Router {
+ public:
+  explicit Router(const Topology& topology, RoutingOptions options = {});
+
+  // From a GPU to another; empty from a GPU to itself.
+  // Errors: the GPU does not exist; no way leads there (and what is missing).
+  Result<Route> route(const FlowKey& key);
+  void forget();
+
+  const Topology& topology() const { return topology_; }
+
+ private:
+  using Links = std::vector<LinkId>;
+  enum class Inside { Nvlink, Pcie };
+
+  // Appends; false when there is none.
+  bool inside_machine(VertexId from, VertexId to, Links& links);
+  bool search(VertexId from, VertexId to, Inside by, Links& links);
+  bool to_nic(VertexId gpu, VertexId nic, Links& links);
+  bool through_fabric(VertexId from_nic, VertexId to_nic, const FlowKey& key, Links& links);
+  LinkId port_of(VertexId nic) const;
+  std::uint64_t weight(const FlowKey& key, LinkId link) const;
+  Result<Route> between_machines(VertexId from, VertexId to, const FlowKey& key);
+
+  const Topology& topology_;
+  RoutingOptions options_;
+  std::vector<FabricDistances> distances_;                  // None or one.
+  std::map<VertexId, std::vector<std::uint16_t>> hops_to_;  // By the switch of the destination.
+  struct Seen {
+    std::uint32_t round = 0;
+    std::int32_t hops = 0;
+    double width = 0;
+    LinkId by;
+  };
+  std::vector<Seen> seen_;
+  std::uint32_t round_ = 0;
+};
+
+// "n0/gpu0 -> n0/nvswitch0 -> n0/gpu1"
+std::string to_text(const Topology& topology, const Route& route);
+
+}  // namespace megatwin::model
+
+#endif  // MEGATWIN_MODEL_TOPOLOGY_ROUTER_H_

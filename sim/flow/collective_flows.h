@@ -1,0 +1,92 @@
+// NCCL's algorithms as flows over a topology: which bytes go from GPU to GPU, over which links, in
+// which order. Steps of a ring are all alike, so that one flow an edge stands for all of them; what
+// their latencies add up to is paid once. Answers are lower bounds by bandwidth and latency of the
+// links; what NCCL's kernels add to each step comes in by `step`.
+#ifndef MEGATWIN_SIM_FLOW_COLLECTIVE_FLOWS_H_
+#define MEGATWIN_SIM_FLOW_COLLECTIVE_FLOWS_H_
+
+#include <vector>
+
+#include "model/result.h"
+#include "model/topology/router.h"
+#include "sim/flow/flow_set.h"
+
+namespace megatwin::sim {
+
+// The members of a communicator in rank order: those of one machine stand together.
+struct CommunicatorRanks {
+  std::vector<model::RankId> ranks;
+  // Rings or pairs of trees at once, each with its part of the bytes; ring c enters and leaves each
+  // machine by the adapter of its c-th member. 0: one for each member of the smallest machine.
+  int channels = 0;
+  model::Seconds step;  // Beyond the links' own latency, for each message.
+};
+
+// Adds the flows of one collective to a set, all of them after `after`.
+class CollectiveFlows {
+ public:
+  // The set must have been made from the router's topology.
+  CollectiveFlows(model::Router& router, FlowSet& flows) : router_(router), flows_(flows) {}
+
+  // Each gives one flow of no size that ends when the collective does. `bytes` as nccl-tests prints
+  // them: the whole buffer. A group of one is done at once.
+  // Errors: a rank that the topology does not have; ranks that no cable joins.
+  using Done = model::Result<FlowIndex>;
+
+  // 2(n−1)/n · bytes over each edge, after 2(n−1) steps of the slowest edge's latency.
+  Done ring_all_reduce(const CommunicatorRanks& group, model::Bytes bytes,
+                       std::vector<FlowIndex> after = {});
+  // Half of that: all-gather and reduce-scatter.
+  Done ring_all_gather(const CommunicatorRanks& group, model::Bytes bytes,
+                       std::vector<FlowIndex> after = {});
+  // Chains inside the machines and two binary trees over them, each with half of the bytes; up and
+  // down at once, as the pieces are pipelined. Source: Sanders, Speck, Träff, Parallel Computing
+  // 35(12) 2009; NVIDIA/nccl v2.30.7, src/graph/trees.cc.
+  Done tree_all_reduce(const CommunicatorRanks& group, model::Bytes bytes,
+                       std::vector<FlowIndex> after = {});
+  // Reduce-scatter inside each machine, all-reduce along each rail, all-gather inside.
+  // Errors: machines with unlike numbers of members.
+  Done hierarchical_all_reduce(const CommunicatorRanks& group, model::Bytes bytes,
+                               std::vector<FlowIndex> after = {});
+  // Every rank sends bytes/n to every other. At once: all flows start together; else in rounds, the
+  // r-th to the rank r further on, as pairwise exchange does it.
+  struct AllToAll {
+    bool rounds = false;
+  };
+  Done all_to_all(const CommunicatorRanks& group, model::Bytes bytes, AllToAll how,
+                  std::vector<FlowIndex> after = {});
+  // From i to j, sent[i][j] bytes: tokens that a router of experts spread unevenly.
+  Done all_to_all(const CommunicatorRanks& group,
+                  const std::vector<std::vector<model::Bytes>>& sent,
+                  std::vector<FlowIndex> after = {});
+  // Every rank sends its bytes to the NVSwitch of its machine, which adds, and receives the sum.
+  // Errors: ranks of several machines, or without an NVSwitch.
+  Done nvls_all_reduce(const CommunicatorRanks& group, model::Bytes bytes,
+                       std::vector<FlowIndex> after = {});
+
+ private:
+  struct Edge {
+    model::RankId from, to;
+    model::Bytes bytes;
+    int channel = 0;
+  };
+  // Flows along the edges, each after `steps` latencies of the slowest edge of its channel.
+  model::Result<std::vector<FlowIndex>> along(const std::vector<Edge>& edges, int steps,
+                                              model::Seconds step,
+                                              const std::vector<FlowIndex>& after);
+  Done ring(const CommunicatorRanks& group, model::Bytes per_edge, int steps,
+            std::vector<FlowIndex> after);
+  std::vector<std::vector<model::RankId>> by_machine(const CommunicatorRanks& group) const;
+  FlowIndex barrier(std::vector<FlowIndex> after);
+
+  model::Router& router_;
+  FlowSet& flows_;
+};
+
+// The parent of each machine in NCCL's binary tree over `count` of them, −1 for the root; `second`
+// is the other tree, in which leaves of the first stand inside.
+std::vector<int> binary_tree(int count, bool second);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_FLOW_COLLECTIVE_FLOWS_H_

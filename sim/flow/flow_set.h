@@ -1,0 +1,59 @@
+// Flows over links: what is sent, over which links, when it may start. One description that every
+// FlowNet answers. Plain data.
+#ifndef MEGATWIN_SIM_FLOW_FLOW_SET_H_
+#define MEGATWIN_SIM_FLOW_FLOW_SET_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/topology/router.h"
+#include "model/topology/topology.h"
+#include "model/units.h"
+
+namespace megatwin::sim {
+
+using FlowIndex = std::int32_t;
+
+struct Flow {
+  model::Bytes size;       // Nothing: done when its latency has passed, such as a barrier.
+  model::Seconds start;    // Not before this.
+  model::Seconds latency;  // Paid before the first byte moves; holds no link.
+  std::int32_t first_link = 0, num_links = 0;   // Into FlowSet::links.
+  std::int32_t first_after = 0, num_after = 0;  // Into FlowSet::after.
+};
+
+class FlowSet {
+ public:
+  explicit FlowSet(std::vector<model::BytesPerSecond> capacities)
+      : capacities_(std::move(capacities)) {}
+  // Every link of a topology, cut ones too: no route holds them.
+  explicit FlowSet(const model::Topology& topology);
+
+  struct Order {
+    model::Bytes size;
+    model::Seconds start, latency;
+    std::vector<FlowIndex> after;  // Starts when all of these are done, too.
+  };
+  // Requires: links of this set, flows of `after` added before.
+  FlowIndex add(const Order& order, std::span<const std::int32_t> links);
+  FlowIndex add(const Order& order, const model::Route& route);
+  // A link of its own caps a flow's rate: its index.
+  std::int32_t add_link(model::BytesPerSecond capacity);
+
+  std::size_t size() const { return flows_.size(); }
+  const std::vector<Flow>& flows() const { return flows_; }
+  const std::vector<model::BytesPerSecond>& capacities() const { return capacities_; }
+  std::span<const std::int32_t> links_of(FlowIndex flow) const;
+  std::span<const FlowIndex> after(FlowIndex flow) const;
+
+ private:
+  std::vector<model::BytesPerSecond> capacities_;
+  std::vector<Flow> flows_;
+  std::vector<std::int32_t> links_;
+  std::vector<FlowIndex> after_;
+};
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_FLOW_FLOW_SET_H_

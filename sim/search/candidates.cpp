@@ -1,0 +1,259 @@
+#include "sim/search/candidates.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "model/assert.h"
+#include "sim/search/parallel_for.h"
+#include "sim/search/space_key.h"
+#include "sim/search/step_bound.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Bytes;
+using model::Instant;
+using model::Job;
+using model::Plan;
+
+// Compiled programs that all threads together may keep.
+constexpr std::size_t kCompiledBytes = 256U << 20U;
+constexpr std::size_t kRoundFirst = 64;
+constexpr std::size_t kRoundMax = 1024;
+
+std::vector<std::vector<ValueCount>> no_counts(const SearchSpace& space) {
+  std::vector<std::vector<ValueCount>> counts(kNumSpaceKeys);
+  for (int key = 0; key < kNumSpaceKeys; ++key) {
+    // Replicas follow from the other sizes: all plans count for one value.
+    const auto space_key = static_cast<SpaceKey>(key);
+    const std::size_t size = space_key == SpaceKey::Data ? 1 : num_values(space, space_key);
+    counts[static_cast<std::size_t>(key)].resize(size);
+  }
+  return counts;
+}
+
+bool is_leaner(const Candidate& a, const std::optional<Candidate>& b) {
+  return !b || std::tuple(a.memory, a.code) < std::tuple(b->memory, b->code);
+}
+
+// The best times so far, of which the worst says what can still be pruned.
+class BestTimes {
+ public:
+  explicit BestTimes(std::size_t count) : count_(count) {}
+
+  void add(Instant time) {
+    times_.insert(std::upper_bound(times_.begin(), times_.end(), time), time);
+    if (times_.size() > count_) times_.pop_back();
+  }
+  bool prunes(Instant bound) const { return times_.size() == count_ && bound > times_.back(); }
+
+ private:
+  std::size_t count_;
+  std::vector<Instant> times_;
+};
+
+}  // namespace
+
+struct Candidates::FamilyResult {
+  std::vector<Candidate> fitting;
+  std::vector<std::vector<ValueCount>> counts;
+  std::optional<Candidate> leanest;
+  std::int64_t num_legal = 0;
+};
+
+Candidates::Candidates(const Job& job, const SearchSpace& space, Bytes memory_limit,
+                       int num_threads)
+    : job_(job), space_(space), memory_limit_(memory_limit), counts_(no_counts(space)) {
+  MEGATWIN_ASSERT(num_threads >= 1, num_threads);
+  for (int thread = 0; thread < num_threads; ++thread) {
+    workers_.push_back(std::make_unique<SearchWorker>(
+        job, kCompiledBytes / static_cast<std::size_t>(num_threads)));
+  }
+}
+
+void Candidates::add_family(const PlanFamily& family, SearchWorker& worker,
+                            FamilyResult& result) const {
+  result.counts = no_counts(space_);
+  for_each_plan(job_, space_, family, [&](const PlanCode& code, const Plan& plan) {
+    const PricedPlan& priced = worker.pricer.price(plan);
+    Candidate candidate{.code = code};
+    candidate.memory = worker.memory(plan, priced);
+    candidate.bound = step_lower_bound(plan, priced);
+    const bool fits = candidate.memory <= memory_limit_;
+    ++result.num_legal;
+    if (fits) result.fitting.push_back(candidate);
+    if (is_leaner(candidate, result.leanest)) result.leanest = candidate;
+    for (int key = 0; key < kNumSpaceKeys; ++key) {
+      ValueCount& count =
+          result.counts[static_cast<std::size_t>(key)][code.index[static_cast<std::size_t>(key)]];
+      ++count.legal;
+      count.fit += fits ? 1 : 0;
+      if (is_leaner(candidate, count.leanest)) count.leanest = candidate;
+    }
+  });
+}
+
+void Candidates::merge(FamilyResult& result) {
+  num_legal_ += result.num_legal;
+  fitting_.insert(fitting_.end(), result.fitting.begin(), result.fitting.end());
+  if (result.leanest && is_leaner(*result.leanest, leanest_)) leanest_ = result.leanest;
+  for (std::size_t key = 0; key < counts_.size(); ++key) {
+    for (std::size_t i = 0; i < counts_[key].size(); ++i) {
+      const ValueCount& found = result.counts[key][i];
+      counts_[key][i].legal += found.legal;
+      counts_[key][i].fit += found.fit;
+      if (found.leanest && is_leaner(*found.leanest, counts_[key][i].leanest)) {
+        counts_[key][i].leanest = found.leanest;
+      }
+    }
+  }
+  result = {};
+}
+
+void Candidates::enumerate(const ProgressCallback& progress) {
+  const std::vector<PlanFamily> families = plan_families(job_, space_);
+  std::mutex merge_mutex;
+  std::int64_t done = 0;
+  parallel_for(families.size(), num_threads(), [&](std::size_t i, int thread) {
+    FamilyResult result;
+    add_family(families[i], worker(thread), result);
+    // Sums and minima: the order of merging does not show. The list is sorted below.
+    const std::lock_guard lock(merge_mutex);
+    merge(result);
+    ++done;
+    if (progress) {
+      progress({"pricing plans", done, static_cast<std::int64_t>(families.size())});
+    }
+  });
+  std::sort(fitting_.begin(), fitting_.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.bound, a.code) < std::tie(b.bound, b.code);
+  });
+}
+
+void Candidates::evaluate(std::span<const std::size_t> places) {
+  struct Work {
+    PlanShape shape;
+    std::size_t place;
+  };
+  std::vector<Work> work;
+  for (const std::size_t place : places) {
+    if (!fitting_[place].evaluated) work.push_back({shape_of(plan(fitting_[place])), place});
+  }
+  std::sort(work.begin(), work.end(), [](const Work& a, const Work& b) {
+    // Long ones first, so that no thread is left alone with one at the end.
+    return std::tuple(-num_tasks(a.shape), a.shape, a.place) <
+           std::tuple(-num_tasks(b.shape), b.shape, b.place);
+  });
+  // Plans of one shape go to one thread, unless there are so many that others would wait.
+  constexpr std::size_t kRunMax = 16;
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    const bool same = i > 0 && work[i].shape == work[i - 1].shape && i - starts.back() < kRunMax;
+    if (!same) starts.push_back(i);
+  }
+  starts.push_back(work.size());
+  parallel_for(starts.size() - 1, num_threads(), [&](std::size_t run, int thread) {
+    for (std::size_t i = starts[run]; i < starts[run + 1]; ++i) {
+      Candidate& candidate = fitting_[work[i].place];
+      candidate.time = worker(thread).time(plan(candidate));
+      candidate.evaluated = true;
+      MEGATWIN_ASSERT(candidate.bound <= candidate.time,
+                      "a plan beats its bound: ", candidate.bound.ns, " against ",
+                      candidate.time.ns);
+    }
+  });
+  num_evaluated_ += static_cast<std::int64_t>(work.size());
+}
+
+void Candidates::evaluate_best(std::size_t count, const ProgressCallback& progress,
+                               const std::function<bool(const Candidate&)>& among) {
+  BestTimes best(count);
+  std::size_t next = 0;
+  std::size_t round_size = std::min(kRoundFirst, std::max<std::size_t>(4 * count, 8));
+  while (next < fitting_.size() && !best.prunes(fitting_[next].bound)) {
+    std::vector<std::size_t> round;
+    while (next < fitting_.size() && round.size() < round_size &&
+           !best.prunes(fitting_[next].bound)) {
+      if (!among || among(fitting_[next])) round.push_back(next);
+      ++next;
+    }
+    evaluate(round);
+    for (const std::size_t place : round) best.add(fitting_[place].time);
+    round_size = std::min(2 * round_size, kRoundMax);
+    if (progress) {
+      progress({"evaluating plans", static_cast<std::int64_t>(next),
+                static_cast<std::int64_t>(fitting_.size())});
+    }
+  }
+}
+
+void Candidates::evaluate_all(const ProgressCallback& progress) {
+  std::vector<std::size_t> round;
+  for (std::size_t place = 0; place < fitting_.size(); ++place) {
+    round.push_back(place);
+    if (round.size() < kRoundMax && place + 1 < fitting_.size()) continue;
+    evaluate(round);
+    round.clear();
+    if (progress) {
+      progress({"evaluating plans", static_cast<std::int64_t>(place + 1),
+                static_cast<std::int64_t>(fitting_.size())});
+    }
+  }
+}
+
+void Candidates::evaluate_front(double slack, const ProgressCallback& progress) {
+  std::vector<std::size_t> by_memory(fitting_.size());
+  std::iota(by_memory.begin(), by_memory.end(), std::size_t{0});
+  std::sort(by_memory.begin(), by_memory.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple(fitting_[a].memory, a) < std::tuple(fitting_[b].memory, b);
+  });
+  std::int64_t rounds = 0;
+  for (;;) {
+    const std::vector<std::size_t> open = open_places(by_memory, slack);
+    if (open.empty()) return;
+    evaluate(open);
+    if (progress) progress({"weighing memory against time", ++rounds, 0});
+  }
+}
+
+// Of the plans that nothing evaluated beats yet, the most promising of each stretch of memory.
+std::vector<std::size_t> Candidates::open_places(const std::vector<std::size_t>& by_memory,
+                                                 double slack) const {
+  std::vector<std::size_t> open;
+  std::optional<Instant> fastest;  // Of the evaluated plans up to `reach`.
+  std::size_t reach = 0;
+  Bytes stretch_end{-1};
+  for (const std::size_t place : by_memory) {
+    const Candidate& candidate = fitting_[place];
+    const Bytes allowed = (1 + slack) * candidate.memory;
+    for (; reach < by_memory.size() && fitting_[by_memory[reach]].memory <= allowed; ++reach) {
+      const Candidate& other = fitting_[by_memory[reach]];
+      if (other.evaluated && (!fastest || other.time < *fastest)) fastest = other.time;
+    }
+    if (candidate.evaluated || (fastest && candidate.bound >= *fastest)) continue;
+    if (candidate.memory <= stretch_end) {
+      open.back() = std::min(open.back(), place);  // Places are in the order of bounds.
+    } else {
+      open.push_back(place);
+      stretch_end = allowed;
+    }
+  }
+  return open;
+}
+
+std::vector<std::size_t> Candidates::ranking() const {
+  std::vector<std::size_t> places;
+  for (std::size_t place = 0; place < fitting_.size(); ++place) {
+    if (fitting_[place].evaluated) places.push_back(place);
+  }
+  std::sort(places.begin(), places.end(), [&](std::size_t a, std::size_t b) {
+    const Candidate &x = fitting_[a], &y = fitting_[b];
+    return std::tie(x.time, x.memory, x.code) < std::tie(y.time, y.memory, y.code);
+  });
+  return places;
+}
+
+}  // namespace megatwin::sim

@@ -1,0 +1,121 @@
+// The plans of a search that are legal, with what is known of each: memory and a lower bound of the
+// step time for all of them, the exact time for those that were worth evaluating. Deterministic for
+// any number of threads.
+#ifndef MEGATWIN_SIM_SEARCH_CANDIDATES_H_
+#define MEGATWIN_SIM_SEARCH_CANDIDATES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/job.h"
+#include "sim/search/memory_profile.h"
+#include "sim/search/plan_list.h"
+#include "sim/search/plan_pricer.h"
+#include "sim/search/search_space.h"
+#include "sim/search/step_evaluator.h"
+
+namespace megatwin::sim {
+
+struct Candidate {
+  PlanCode code;
+  bool evaluated = false;
+  model::Bytes memory;
+  model::Instant bound;  // No schedule of the plan is faster.
+  model::Instant time;   // When evaluated: the step without its overhead.
+};
+
+// Of all legal plans with one value of one key.
+struct ValueCount {
+  std::int64_t legal = 0;
+  std::int64_t fit = 0;
+  std::optional<Candidate> leanest;  // The one with the least memory.
+};
+
+struct WorkProgress {
+  std::string_view phase;
+  std::int64_t done = 0, total = 0;
+};
+using ProgressCallback = std::function<void(const WorkProgress&)>;
+
+// What one thread needs to price and evaluate plans.
+struct SearchWorker {
+  SearchWorker(const model::Job& job, std::size_t compiled_bytes_max)
+      : pricer(job), evaluator(compiled_bytes_max) {}
+
+  model::Bytes memory(const model::Plan& plan, const PricedPlan& priced) {
+    return memory_peak(pricer.job_with(plan), priced, profiles.get(plan, *priced.layout));
+  }
+  model::Instant time(const model::Plan& plan) {
+    return evaluator.makespan(plan, pricer.price(plan));
+  }
+
+  PlanPricer pricer;
+  MemoryProfiles profiles;
+  StepEvaluator evaluator;
+};
+
+class Candidates {
+ public:
+  // `memory_limit` is what a plan may need at most. `job` and `space` must outlive this.
+  Candidates(const model::Job& job, const SearchSpace& space, model::Bytes memory_limit,
+             int num_threads);
+
+  // Lists every legal plan of the space with its memory and bound; keeps those that fit, by bound.
+  void enumerate(const ProgressCallback& progress);
+
+  // Evaluates the candidates at these places, if they were not.
+  void evaluate(std::span<const std::size_t> places);
+
+  // Evaluates in the order of the bounds until no plan left can be among the best `count`. Of
+  // `among`, when given, else of all.
+  void evaluate_best(std::size_t count, const ProgressCallback& progress,
+                     const std::function<bool(const Candidate&)>& among = {});
+  void evaluate_all(const ProgressCallback& progress);
+  // Evaluates until no plan left can be on the front of time and memory. A plan is beaten when
+  // another is no slower and needs no more than (1 + `slack`) of its memory.
+  void evaluate_front(double slack, const ProgressCallback& progress);
+
+  const std::vector<Candidate>& fitting() const { return fitting_; }
+  std::int64_t num_legal() const { return num_legal_; }
+  std::int64_t num_evaluated() const { return num_evaluated_; }
+  const std::optional<Candidate>& leanest() const { return leanest_; }
+  std::size_t num_values(SpaceKey key) const {
+    return counts_[static_cast<std::size_t>(key)].size();
+  }
+  const ValueCount& count(SpaceKey key, std::size_t index) const {
+    return counts_[static_cast<std::size_t>(key)][index];
+  }
+  // Places of evaluated candidates, fastest first; equals by memory, then as listed.
+  std::vector<std::size_t> ranking() const;
+  model::Plan plan(const Candidate& candidate) const {
+    return plan_of(job_, space_, candidate.code);
+  }
+  SearchWorker& worker(int thread) { return *workers_[static_cast<std::size_t>(thread)]; }
+  int num_threads() const { return static_cast<int>(workers_.size()); }
+
+ private:
+  struct FamilyResult;
+  void add_family(const PlanFamily& family, SearchWorker& worker, FamilyResult& result) const;
+  void merge(FamilyResult& result);
+  std::vector<std::size_t> open_places(const std::vector<std::size_t>& by_memory,
+                                       double slack) const;
+
+  const model::Job& job_;
+  const SearchSpace& space_;
+  model::Bytes memory_limit_;
+  std::vector<std::unique_ptr<SearchWorker>> workers_;
+  std::vector<Candidate> fitting_;
+  std::vector<std::vector<ValueCount>> counts_;  // By key and index of its value.
+  std::optional<Candidate> leanest_;
+  std::int64_t num_legal_ = 0;
+  std::int64_t num_evaluated_ = 0;
+};
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_SEARCH_CANDIDATES_H_

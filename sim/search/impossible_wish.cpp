@@ -1,0 +1,114 @@
+#include "sim/search/impossible_wish.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "model/nearest_plans.h"
+#include "model/plan_check.h"
+#include "sim/search/loser_reasons.h"
+#include "sim/search/space_key.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Bytes;
+using model::Job;
+using model::Plan;
+
+Bytes limit_of(const Job& job, const SearchOptions& options) {
+  return (1 - options.memory_margin) * job.cluster.groups.front().gpu.memory_usable;
+}
+
+int threads_of(const SearchOptions& options) { return std::max(1, options.num_threads); }
+
+// The best plan of a wider search; nothing when it finds none either.
+std::optional<FoundPlan> best_of(const Job& job, const SearchSpace& space,
+                                 const SearchOptions& options) {
+  Candidates candidates(job, space, limit_of(job, options), threads_of(options));
+  candidates.enumerate({});
+  if (candidates.fitting().empty()) return std::nullopt;
+  candidates.evaluate_best(1, {});
+  const Candidate& best = candidates.fitting()[candidates.ranking().front()];
+  return FoundPlan{report_of_plan(job, candidates.plan(best), {.sensitivities = false}),
+                   "dataflow"};
+}
+
+// In the order in which people would rather give way.
+constexpr std::array<SpaceKey, 13> kKeysToFree = {
+    SpaceKey::OverlapP2p, SpaceKey::SequenceParallel, SpaceKey::Schedule, SpaceKey::ModelChunks,
+    SpaceKey::MicroBatch, SpaceKey::Recompute,        SpaceKey::Zero,     SpaceKey::Data,
+    SpaceKey::Pipeline,   SpaceKey::Tensor,           SpaceKey::Context,  SpaceKey::ExpertTensor,
+    SpaceKey::Expert};
+
+void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& options,
+                ImpossibleWish& wish) {
+  const SearchSpace whole = whole_space(job);
+  for (const SpaceKey key : kKeysToFree) {
+    SearchSpace wider = space;
+    copy_list(whole, key, wider);
+    const auto found = best_of(job, wider, options);
+    if (!found) continue;
+    const std::string name(name_of(key));
+    wish.relaxations.push_back({"search." + name + ": allow " + value_text(found->report.plan, key),
+                                found->report.plan, found->report.step_time});
+  }
+  std::stable_sort(wish.relaxations.begin(), wish.relaxations.end(),
+                   [](const auto& a, const auto& b) { return *a.step_time < *b.step_time; });
+}
+
+// The smallest number of machines, by doubling, on which some plan of the whole space fits.
+void relax_machines(const Job& job, const SearchOptions& options, ImpossibleWish& wish) {
+  constexpr int kDoublings = 6;
+  Job larger = job;
+  for (int i = 0; i < kDoublings; ++i) {
+    model::NodeGroup& group = larger.cluster.groups.front();
+    const int before = group.count;
+    group.count = before + std::max(before, 1);
+    const auto found = best_of(larger, whole_space(larger), options);
+    if (!found) continue;
+    wish.relaxations.push_back({"cluster: " + std::to_string(group.count) +
+                                    " machines instead of " +
+                                    std::to_string(job.cluster.groups.front().count),
+                                found->report.plan, found->report.step_time});
+    return;
+  }
+}
+
+void relax_batch(const Job& job, const SearchOptions& options, ImpossibleWish& wish) {
+  for (const model::NearestPlan& near : model::nearest_legal_plans(
+           job.transformer, job.plan, job.cluster, job.software, {.max_plans = 3})) {
+    if (near.plan.global_batch == job.plan.global_batch) continue;
+    Job changed = job;
+    changed.plan = near.plan;
+    const auto found = best_of(changed, whole_space(changed), options);
+    if (!found) continue;
+    wish.relaxations.push_back({"plan.global_batch: " + std::to_string(near.plan.global_batch) +
+                                    " instead of " + std::to_string(job.plan.global_batch),
+                                found->report.plan, found->report.step_time});
+  }
+}
+
+}  // namespace
+
+ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
+                               const Candidates& candidates, const SearchOptions& options) {
+  ImpossibleWish wish;
+  if (candidates.num_legal() == 0) {
+    wish.message = "no plan of the search space is legal for this model and cluster";
+    wish.reasons = model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
+  } else {
+    const Plan leanest = candidates.plan(*candidates.leanest());
+    const Loser miss = large_loser(job, leanest, limit_of(job, options));
+    wish.message = "none of " + std::to_string(candidates.num_legal()) +
+                   " legal plans fits into the memory of a GPU";
+    wish.reasons = {"the leanest plan " + miss.reason};
+    wish.nearest = FoundPlan{report_of_plan(job, leanest, {.sensitivities = false}), "dataflow"};
+  }
+  relax_keys(job, space, options, wish);
+  if (wish.relaxations.empty()) relax_batch(job, options, wish);
+  if (wish.relaxations.empty()) relax_machines(job, options, wish);
+  return wish;
+}
+
+}  // namespace megatwin::sim

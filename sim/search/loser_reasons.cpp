@@ -1,0 +1,135 @@
+#include "sim/search/loser_reasons.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <variant>
+
+#include "model/assert.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Bytes;
+using model::Job;
+using model::Plan;
+using model::Seconds;
+
+struct Term {
+  const char* effect;  // As effects_without() takes it.
+  const char* words;
+};
+
+// Terms that a plan can be to blame for; what every plan pays alike comes last.
+constexpr std::array<Term, 9> kTerms = {{{"tensor", "tensor-parallel traffic"},
+                                         {"pipeline", "pipeline bubble and sends"},
+                                         {"recompute", "recomputation"},
+                                         {"data-parallel", "data-parallel traffic"},
+                                         {"expert", "expert-parallel traffic"},
+                                         {"context", "context-parallel traffic"},
+                                         {"launch", "kernel gaps and host launches"},
+                                         {"memory-bound", "memory-bound kernels"},
+                                         {"wave", "partly filled waves of small products"}}};
+
+Seconds time_without(const Job& job, const Plan& plan, const std::set<std::string>& effects) {
+  const auto without = effects_without(effects);
+  MEGATWIN_ASSERT(without.has_value(), "an unknown effect");
+  return report_of_plan(job, plan, {.effects = *without, .sensitivities = false}).step_time;
+}
+
+bool matters(const Plan& plan, const Plan& other, const std::string& effect) {
+  const auto either = [&](auto has) { return has(plan) || has(other); };
+  if (effect == "tensor") return either([](const Plan& p) { return p.tensor > 1; });
+  if (effect == "pipeline") return either([](const Plan& p) { return p.pipeline > 1; });
+  if (effect == "expert") return either([](const Plan& p) { return p.expert > 1; });
+  if (effect == "context") return either([](const Plan& p) { return p.context > 1; });
+  if (effect == "data-parallel")
+    return either([](const Plan& p) { return p.data * p.context > 1; });
+  if (effect == "recompute") {
+    return either([](const Plan& p) { return p.recompute != model::RecomputeKind::None; });
+  }
+  return true;
+}
+
+struct Blame {
+  Term term;
+  Seconds cost;    // Of the plan.
+  Seconds excess;  // Beyond what it costs the winner.
+};
+
+std::vector<Blame> blames(const Job& job, const Plan& plan, Seconds time,
+                          const SimulationReport& winner) {
+  std::vector<Blame> all;
+  for (const Term& term : kTerms) {
+    if (!matters(plan, winner.plan, term.effect)) continue;
+    const Seconds cost = time - time_without(job, plan, {term.effect});
+    const Seconds winners = winner.step_time - time_without(job, winner.plan, {term.effect});
+    all.push_back({term, cost, cost - winners});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Blame& a, const Blame& b) { return a.excess > b.excess; });
+  return all;
+}
+
+std::string in_gib(Bytes bytes) {
+  const auto tenths = static_cast<long long>(bytes.value / (1024.0 * 1024 * 1024) * 10 + 0.5);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
+}
+
+}  // namespace
+
+SimulationReport report_of_plan(const Job& job, const Plan& plan, const SimulateOptions& options) {
+  Job changed = job;
+  changed.plan = plan;
+  auto answer = simulate(changed, options);
+  if (auto* report = std::get_if<SimulationReport>(&answer)) return std::move(*report);
+  auto& refusal = std::get<PlanRefusal>(answer);
+  MEGATWIN_ASSERT(refusal.report.has_value(), refusal.reasons.empty() ? "" : refusal.reasons[0]);
+  return std::move(*refusal.report);
+}
+
+Loser slow_loser(const Job& job, const Plan& plan, const SimulationReport& winner) {
+  Loser loser{.plan = plan};
+  const Seconds time = report_of_plan(job, plan, {.sensitivities = false}).step_time;
+  loser.step_time = time;
+  std::vector<Blame> all = blames(job, plan, time, winner);
+  // A term that is enough alone explains best. Where none is, several are taken off together.
+  const auto enough = std::find_if(all.begin(), all.end(), [&](const Blame& blame) {
+    return blame.excess > Seconds{0} && time - blame.cost < winner.step_time;
+  });
+  if (enough != all.end()) std::rotate(all.begin(), enough, enough + 1);
+  std::set<std::string> effects;
+  Seconds without = time;
+  for (const Blame& blame : all) {
+    if (without < winner.step_time) break;
+    effects.insert(blame.term.effect);
+    loser.terms.emplace_back(blame.term.effect);
+    loser.reason += (loser.reason.empty() ? "" : ", ") + std::string(blame.term.words);
+    without = effects.size() == 1 ? time - blame.cost : time_without(job, plan, effects);
+  }
+  loser.too_slow = time - without;
+  return loser;
+}
+
+Loser large_loser(const Job& job, const Plan& plan, Bytes memory_limit) {
+  const SimulationReport report = report_of_plan(job, plan, {.sensitivities = false});
+  const auto heaviest =
+      std::max_element(report.memory.begin(), report.memory.end(),
+                       [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
+  const std::array<std::pair<const char*, Bytes>, 5> parts = {
+      {{"activations", heaviest->activations},
+       {"optimizer states", heaviest->optimizer},
+       {"parameters", heaviest->parameters},
+       {"gradients", heaviest->gradients},
+       {"buffers and short-lived tensors", heaviest->buffers}}};
+  const auto largest = std::max_element(
+      parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  Loser loser{.plan = plan};
+  loser.reason = "does not fit: stage " + std::to_string(heaviest->stage) + " needs " +
+                 in_gib(heaviest->peak) + " of " + in_gib(memory_limit) + ", " + largest->first +
+                 " " + in_gib(largest->second) + " of it";
+  loser.too_large = heaviest->peak - memory_limit;
+  return loser;
+}
+
+}  // namespace megatwin::sim

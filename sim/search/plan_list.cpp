@@ -1,0 +1,233 @@
+#include "sim/search/plan_list.h"
+
+#include <algorithm>
+
+#include "model/layer_split.h"
+#include "model/plan_check.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Job;
+using model::Plan;
+using model::ScheduleKind;
+
+bool runs_chunks(ScheduleKind schedule) {
+  return schedule == ScheduleKind::Interleaved || schedule == ScheduleKind::ZeroBubbleV;
+}
+
+template <class List, class Body>
+void for_each_index(PlanCode& code, SpaceKey key, const List& values, Body body) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    code[key] = static_cast<std::uint16_t>(i);
+    body(values[i]);
+  }
+  code[key] = 0;
+}
+
+bool is_first(const PlanCode& code, SpaceKey key) { return code[key] == 0; }
+
+// Whether the value at this index means the same as an earlier one of the list.
+bool repeats_expert_tensor(const SearchSpace& space, const PlanCode& code, int tensor) {
+  const auto effective = [&](int value) { return value > 0 ? value : tensor; };
+  const std::size_t index = code[SpaceKey::ExpertTensor];
+  for (std::size_t i = 0; i < index; ++i) {
+    if (effective(space.expert_tensor[i]) == effective(space.expert_tensor[index])) return true;
+  }
+  return false;
+}
+
+bool can_have_replicas(const Job& job, const SearchSpace& space, const Plan& plan) {
+  const std::int64_t gpus = job.cluster.num_gpus();
+  const std::int64_t inner = std::int64_t{plan.tensor} * plan.context;
+  return std::any_of(space.pipeline.begin(), space.pipeline.end(),
+                     [&](int pipeline) { return gpus % (inner * pipeline) == 0; });
+}
+
+// Walks the keys inside a family.
+class FamilyWalk {
+ public:
+  FamilyWalk(const Job& job, const SearchSpace& space, const PlanFamily& family,
+             const std::function<void(const PlanCode&, const Plan&)>& visit)
+      : job_(job),
+        space_(space),
+        visit_(visit),
+        code_(family.code),
+        plan_(plan_of(job, space, family.code)) {}
+
+  void run() {
+    for_each_index(code_, SpaceKey::Pipeline, space_.pipeline, [&](int pipeline) {
+      plan_.pipeline = pipeline;
+      const auto data = model::data_from_gpus(plan_, job_.cluster.num_gpus());
+      if (!data) return;
+      if (!space_.data.empty() &&
+          std::find(space_.data.begin(), space_.data.end(), *data) == space_.data.end()) {
+        return;
+      }
+      plan_.data = *data;
+      for_each_index(code_, SpaceKey::GlobalBatch, space_.global_batch, [&](std::int64_t batch) {
+        plan_.global_batch = batch;
+        if (batch % (plan_.micro_batch * plan_.data) == 0) walk_states();
+      });
+    });
+  }
+
+ private:
+  void walk_states() {
+    const int replicas = plan_.data * plan_.context;
+    for_each_index(code_, SpaceKey::Zero, space_.zero, [&](int stage) {
+      if (replicas == 1 && !is_first(code_, SpaceKey::Zero)) return;
+      plan_.zero_stage = stage;
+      for_each_index(code_, SpaceKey::OverlapGradReduce, space_.overlap_grad_reduce, [&](bool on) {
+        if (replicas == 1 && !is_first(code_, SpaceKey::OverlapGradReduce)) return;
+        plan_.overlap_grad_reduce = on;
+        for_each_index(code_, SpaceKey::OverlapParamGather, space_.overlap_param_gather,
+                       [&](bool gather_on) {
+                         const bool idle = replicas == 1 || plan_.zero_stage == 0;
+                         if (idle && !is_first(code_, SpaceKey::OverlapParamGather)) return;
+                         plan_.overlap_param_gather = gather_on;
+                         walk_schedules();
+                       });
+      });
+    });
+  }
+
+  void walk_schedules() {
+    for_each_index(code_, SpaceKey::Schedule, space_.schedule, [&](ScheduleKind schedule) {
+      if (plan_.pipeline == 1 && !is_first(code_, SpaceKey::Schedule)) return;
+      plan_.schedule = plan_.pipeline == 1 ? ScheduleKind::OneForwardOneBackward : schedule;
+      for_each_index(code_, SpaceKey::ModelChunks, space_.model_chunks, [&](int chunks) {
+        if (runs_chunks(plan_.schedule) != (chunks > 1)) return;
+        if (plan_.schedule == ScheduleKind::ZeroBubbleV && chunks != 2) return;
+        if (std::int64_t{chunks} * plan_.pipeline > job_.transformer.num_layers + 2) return;
+        plan_.model_chunks = chunks;
+        deal_layers(job_, job_.plan, plan_);
+        if (recomputes_less_than_all()) walk_sends();
+      });
+    });
+  }
+
+  // The first n layers of a chunk that has no more are all of them, which is another entry.
+  bool recomputes_less_than_all() const {
+    if (plan_.recompute_layers == 0) return true;
+    return std::int64_t{plan_.recompute_layers} * plan_.pipeline * plan_.model_chunks <
+           job_.transformer.num_layers;
+  }
+
+  void walk_sends() {
+    for_each_index(code_, SpaceKey::OverlapP2p, space_.overlap_p2p, [&](bool on) {
+      if (plan_.pipeline == 1 && !is_first(code_, SpaceKey::OverlapP2p)) return;
+      plan_.overlap_p2p = on;
+      const bool legal =
+          model::check_plan(job_.transformer, plan_, job_.cluster, job_.software).empty();
+      if (legal) visit_(code_, plan_);
+    });
+  }
+
+  const Job& job_;
+  const SearchSpace& space_;
+  const std::function<void(const PlanCode&, const Plan&)>& visit_;
+  PlanCode code_;
+  Plan plan_;
+};
+
+}  // namespace
+
+void deal_layers(const Job& job, const Plan& origin, Plan& plan) {
+  plan.layers_per_virtual_stage.clear();
+  plan.embedding_as_layer = origin.embedding_as_layer;
+  plan.head_as_layer = origin.head_as_layer;
+  const bool same_shape = plan.pipeline == origin.pipeline &&
+                          plan.model_chunks == origin.model_chunks &&
+                          plan.schedule == origin.schedule;
+  if (same_shape && !origin.layers_per_virtual_stage.empty()) {
+    plan.layers_per_virtual_stage = origin.layers_per_virtual_stage;
+    return;
+  }
+  if (model::is_layer_split_legal(job.transformer, plan)) return;
+  for (const bool ends_are_layers : {false, true}) {
+    plan.embedding_as_layer = plan.head_as_layer = ends_are_layers;
+    if (model::is_layer_split_legal(job.transformer, plan)) return;
+  }
+  plan.embedding_as_layer = plan.head_as_layer = false;
+  if (plan.model_chunks > 1) return;  // Refused; an uneven split of chunks gains nothing.
+  const std::vector<int> split = model::layers_of_virtual_stages(job.transformer, plan);
+  const bool all_have_layers = std::all_of(split.begin(), split.end(), [](int n) { return n > 0; });
+  if (all_have_layers) plan.layers_per_virtual_stage = split;
+}
+
+Plan plan_of(const Job& job, const SearchSpace& space, const PlanCode& code) {
+  Plan plan = job.plan;
+  plan.tensor = space.tensor[code[SpaceKey::Tensor]];
+  plan.pipeline = space.pipeline[code[SpaceKey::Pipeline]];
+  plan.model_chunks = space.model_chunks[code[SpaceKey::ModelChunks]];
+  plan.context = space.context[code[SpaceKey::Context]];
+  plan.expert = space.expert[code[SpaceKey::Expert]];
+  plan.expert_tensor = space.expert_tensor[code[SpaceKey::ExpertTensor]];
+  plan.micro_batch = space.micro_batch[code[SpaceKey::MicroBatch]];
+  plan.global_batch = space.global_batch[code[SpaceKey::GlobalBatch]];
+  plan.sequence_parallel = space.sequence_parallel[code[SpaceKey::SequenceParallel]];
+  plan.zero_stage = space.zero[code[SpaceKey::Zero]];
+  const RecomputeChoice& recompute = space.recompute[code[SpaceKey::Recompute]];
+  plan.recompute = recompute.kind;
+  plan.recompute_layers = recompute.layers;
+  plan.precision = space.precision[code[SpaceKey::Precision]];
+  plan.dispatcher = space.dispatcher[code[SpaceKey::Dispatcher]];
+  plan.schedule = plan.pipeline == 1 ? ScheduleKind::OneForwardOneBackward
+                                     : space.schedule[code[SpaceKey::Schedule]];
+  plan.overlap_grad_reduce = space.overlap_grad_reduce[code[SpaceKey::OverlapGradReduce]];
+  plan.overlap_param_gather = space.overlap_param_gather[code[SpaceKey::OverlapParamGather]];
+  plan.overlap_tensor_parallel =
+      space.overlap_tensor_parallel[code[SpaceKey::OverlapTensorParallel]];
+  plan.overlap_p2p = space.overlap_p2p[code[SpaceKey::OverlapP2p]];
+  plan.data = model::data_from_gpus(plan, job.cluster.num_gpus()).value_or(0);
+  deal_layers(job, job.plan, plan);
+  return plan;
+}
+
+std::vector<PlanFamily> plan_families(const Job& job, const SearchSpace& space) {
+  std::vector<PlanFamily> families;
+  PlanCode code;
+  Plan plan = job.plan;
+  const auto add_switches = [&] {
+    for_each_index(code, SpaceKey::SequenceParallel, space.sequence_parallel, [&](bool on) {
+      if (plan.tensor == 1 && !is_first(code, SpaceKey::SequenceParallel)) return;
+      for_each_index(code, SpaceKey::OverlapTensorParallel, space.overlap_tensor_parallel,
+                     [&](bool /*overlapped*/) {
+                       const bool can = plan.tensor > 1 && on;
+                       if (!can && !is_first(code, SpaceKey::OverlapTensorParallel)) return;
+                       families.push_back({code});
+                     });
+    });
+  };
+  const auto add_work = [&] {
+    for_each_index(code, SpaceKey::MicroBatch, space.micro_batch, [&](std::int64_t) {
+      for_each_index(code, SpaceKey::Recompute, space.recompute, [&](const RecomputeChoice&) {
+        for_each_index(code, SpaceKey::Precision, space.precision, [&](model::Precision) {
+          for_each_index(code, SpaceKey::Dispatcher, space.dispatcher,
+                         [&](model::ExpertDispatcher) { add_switches(); });
+        });
+      });
+    });
+  };
+  for_each_index(code, SpaceKey::Tensor, space.tensor, [&](int tensor) {
+    plan.tensor = tensor;
+    for_each_index(code, SpaceKey::Context, space.context, [&](int context) {
+      plan.context = context;
+      if (!can_have_replicas(job, space, plan)) return;
+      for_each_index(code, SpaceKey::Expert, space.expert, [&](int) {
+        for_each_index(code, SpaceKey::ExpertTensor, space.expert_tensor, [&](int) {
+          if (!repeats_expert_tensor(space, code, tensor)) add_work();
+        });
+      });
+    });
+  });
+  return families;
+}
+
+void for_each_plan(const Job& job, const SearchSpace& space, const PlanFamily& family,
+                   const std::function<void(const PlanCode&, const Plan&)>& visit) {
+  FamilyWalk(job, space, family, visit).run();
+}
+
+}  // namespace megatwin::sim

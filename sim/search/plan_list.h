@@ -1,0 +1,52 @@
+// The legal plans of a search space, each as a few bytes: one index a key into the space's lists.
+// Plans that mean the same (an overlap switch without the traffic, a schedule without a pipeline)
+// are listed once.
+#ifndef MEGATWIN_SIM_SEARCH_PLAN_LIST_H_
+#define MEGATWIN_SIM_SEARCH_PLAN_LIST_H_
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model/job.h"
+#include "model/plan.h"
+#include "sim/search/search_space.h"
+
+namespace megatwin::sim {
+
+// Indices into the lists of a SearchSpace, by SpaceKey. `Data` follows from the others.
+struct PlanCode {
+  std::array<std::uint16_t, kNumSpaceKeys> index{};
+
+  std::uint16_t& operator[](SpaceKey key) { return index[static_cast<std::size_t>(key)]; }
+  std::uint16_t operator[](SpaceKey key) const { return index[static_cast<std::size_t>(key)]; }
+  friend auto operator<=>(const PlanCode&, const PlanCode&) = default;
+};
+
+// The plan of a code: the job's plan with the space's values, the number of replicas from the
+// cluster, layers dealt evenly, else with embedding and head as layers, else as evenly as goes.
+// `data` is 0 where no whole number of replicas exists.
+model::Plan plan_of(const model::Job& job, const SearchSpace& space, const PlanCode& code);
+
+// Deals the layers of a plan whose pipeline or chunks were changed, as plan_of() does; `origin` is
+// the plan whose own split is kept where its shape is.
+void deal_layers(const model::Job& job, const model::Plan& origin, model::Plan& plan);
+
+// A part of the space whose plans share everything that a single task costs: tensor, context and
+// expert sizes, micro-batch, recomputation, precision. Work is handed out by these.
+struct PlanFamily {
+  PlanCode code;  // The other keys are 0.
+};
+std::vector<PlanFamily> plan_families(const model::Job& job, const SearchSpace& space);
+
+// Calls `visit` for each legal plan of the family, in a fixed order; plans that share their
+// data-parallel traffic follow each other.
+void for_each_plan(const model::Job& job, const SearchSpace& space, const PlanFamily& family,
+                   const std::function<void(const PlanCode&, const model::Plan&)>& visit);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_SEARCH_PLAN_LIST_H_

@@ -1,0 +1,70 @@
+// What a plan's tasks cost and what its stages hold, for thousands of plans of one job: the same
+// durations and bytes as model::build_job_program(), to the bit, with everything that plans share
+// priced once. Not thread-safe: one a thread. Results do not depend on what was asked before.
+#ifndef MEGATWIN_SIM_SEARCH_PLAN_PRICER_H_
+#define MEGATWIN_SIM_SEARCH_PLAN_PRICER_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "model/job.h"
+#include "model/program/program_spec.h"
+#include "sim/search/chunk_layout.h"
+
+namespace megatwin::sim {
+
+// The costs of one plan, each kind of stage once.
+struct PricedPlan {
+  const ChunkLayout* layout = nullptr;   // Lives as long as the pricer.
+  std::vector<model::StageCost> stages;  // By kind of stage.
+  model::Instant send;                   // One hop of the pipeline, either way.
+  model::Seconds step_overhead;
+
+  const model::StageCost& stage(int index) const {
+    return stages[static_cast<std::size_t>(layout->kind_of_stage[static_cast<std::size_t>(index)])];
+  }
+};
+
+class PlanPricer {
+ public:
+  explicit PlanPricer(const model::Job& job);
+  ~PlanPricer();
+  PlanPricer(const PlanPricer&) = delete;
+  PlanPricer& operator=(const PlanPricer&) = delete;
+
+  // The answer is good until the next call.
+  // Requires: the plan is legal, and its schedule is not an order file.
+  const PricedPlan& price(const model::Plan& plan);
+
+  // The job with this plan in place of its own; good until the next call.
+  const model::Job& job_with(const model::Plan& plan) {
+    job_.plan = plan;
+    return job_;
+  }
+
+ private:
+  struct TaskKey;
+  struct LayoutKey;
+  class TaskTable;
+
+  const ChunkLayout& layout_of(const model::Plan& plan);
+  TaskTable& table_of(const model::Plan& plan);
+
+  model::Job job_;                   // Without its remarks.
+  bool sizes_shape_groups_ = false;  // Whether stages and replicas lie inside the other groups.
+  std::map<LayoutKey, ChunkLayout> layouts_;
+  std::map<TaskKey, std::unique_ptr<TaskTable>> tables_;
+  PricedPlan priced_;
+};
+
+// The whole program of a priced plan, one entry a stage, as build_job_program() makes it.
+model::ProgramSpec program_spec(const model::Plan& plan, const PricedPlan& priced);
+
+// The same without costs: what schedules and memory profiles ask for.
+model::ProgramSpec program_shape(const model::Plan& plan);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_SEARCH_PLAN_PRICER_H_

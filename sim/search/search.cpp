@@ -1,0 +1,287 @@
+#include "sim/search/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "model/assert.h"
+#include "model/plan_check.h"
+#include "sim/search/impossible_wish.h"
+#include "sim/search/loser_reasons.h"
+#include "sim/search/parallel_for.h"
+#include "sim/search/plan_list.h"
+#include "sim/search/space_key.h"
+#include "sim/simulate.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Bytes;
+using model::Job;
+using model::Plan;
+using model::Seconds;
+
+// Plans whose memory differs by less are one point of the front.
+constexpr double kFrontSlack = 0.01;
+constexpr std::size_t kFrontMax = 20;
+
+class Search {
+ public:
+  Search(const Job& job, const SearchSpace& space, const SearchOptions& options)
+      : job_(job),
+        space_(space),
+        options_(options),
+        memory_limit_((1 - options.memory_margin) * job.cluster.groups.front().gpu.memory_usable),
+        candidates_(job_, space_, memory_limit_, options.num_threads) {}
+
+  SearchResult run() {
+    candidates_.enumerate(options_.progress);
+    result_.candidates = result_.evaluated.bound = candidates_.num_legal();
+    result_.fit = static_cast<std::int64_t>(candidates_.fitting().size());
+    simulate_baseline();
+    if (candidates_.fitting().empty()) {
+      result_.impossible = impossible_wish(job_, space_, candidates_, options_);
+      return std::move(result_);
+    }
+    if (options_.exhaustive) {
+      candidates_.evaluate_all(options_.progress);
+    } else {
+      candidates_.evaluate_best(static_cast<std::size_t>(options_.num_best), options_.progress);
+    }
+    simulate_best();
+    find_front();
+    find_losers();
+    find_switches();
+    result_.evaluated.dataflow += candidates_.num_evaluated();
+    result_.plans = candidates_.fitting();
+    return std::move(result_);
+  }
+
+ private:
+  void report_progress(std::string_view phase, std::size_t done, std::size_t total) {
+    if (!options_.progress) return;
+    const std::lock_guard lock(progress_mutex_);
+    options_.progress({phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(total)});
+  }
+
+  // The file's own plan, whatever the search may vary.
+  void simulate_baseline() {
+    if (!model::plan_problems(job_.transformer, job_.plan, job_.cluster, job_.software).empty()) {
+      return;
+    }
+    SimulationReport report = report_of_plan(job_, job_.plan, {.sensitivities = false});
+    ++result_.evaluated.dataflow;
+    if (report.memory_peak <= memory_limit_) {
+      result_.baseline = FoundPlan{std::move(report), "dataflow"};
+    }
+  }
+
+  void simulate_best() {
+    std::vector<std::size_t> places = candidates_.ranking();
+    places.resize(std::min(places.size(), static_cast<std::size_t>(options_.num_best)));
+    result_.best.resize(places.size());
+    std::size_t done = 0;
+    parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
+      const Candidate& candidate = candidates_.fitting()[places[i]];
+      SimulationReport report =
+          report_of_plan(job_, candidates_.plan(candidate), {.engine = EngineChoice::Events});
+      MEGATWIN_ASSERT(report.memory_peak == candidate.memory, report.memory_peak.value, " bytes, ",
+                      candidate.memory.value, " in the search");
+      result_.best[i] = {std::move(report), "events"};
+      report_progress("simulating the best", ++done, places.size());
+    });
+    result_.evaluated.events = static_cast<std::int64_t>(places.size());
+    const Seconds overhead = result_.best.front().report.step_time -
+                             model::to_seconds(candidates_.fitting()[places.front()].time);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Seconds time = model::to_seconds(candidates_.fitting()[places[i]].time) + overhead;
+      MEGATWIN_ASSERT(std::abs((time - result_.best[i].report.step_time).value) < 1e-9,
+                      "two times for a plan: ", time.value, " and ",
+                      result_.best[i].report.step_time.value);
+    }
+    rank_baseline();
+  }
+
+  void rank_baseline() {
+    if (!result_.baseline) return;
+    int rank = 1;
+    for (const std::size_t place : candidates_.ranking()) {
+      if (model::to_seconds(candidates_.fitting()[place].time) <
+          result_.baseline->report.step_time) {
+        ++rank;
+      }
+    }
+    // Plans that were pruned are slower than the tenth best; a baseline behind that has no rank.
+    if (options_.exhaustive || rank <= options_.num_best) result_.baseline_rank = rank;
+  }
+
+  const SimulationReport& winner() const { return result_.best.front().report; }
+
+  void find_front() {
+    candidates_.evaluate_front(kFrontSlack, options_.progress);
+    std::vector<std::size_t> places;
+    Bytes leanest{1e300};
+    for (const std::size_t place : candidates_.ranking()) {
+      const Bytes memory = candidates_.fitting()[place].memory;
+      if ((1 + kFrontSlack) * memory >= leanest) continue;
+      leanest = memory;
+      places.push_back(place);
+    }
+    // Of a long front, evenly spread points with both ends.
+    if (places.size() > kFrontMax) {
+      std::vector<std::size_t> kept;
+      for (std::size_t i = 0; i < kFrontMax; ++i) {
+        kept.push_back(places[i * (places.size() - 1) / (kFrontMax - 1)]);
+      }
+      places = std::move(kept);
+    }
+    result_.front.resize(places.size());
+    std::size_t done = 0;
+    parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
+      const Candidate& candidate = candidates_.fitting()[places[i]];
+      result_.front[i].report =
+          report_of_plan(job_, candidates_.plan(candidate), {.sensitivities = false});
+      report_progress("weighing memory against time", ++done, places.size());
+    });
+  }
+
+  // One value of one key that the winner has not.
+  struct Other {
+    SpaceKey key;
+    std::uint16_t index;
+  };
+
+  // The best plan of each value that the winner does without, then the runners-up.
+  void find_losers() {
+    const Candidate best = candidates_.fitting()[candidates_.ranking().front()];
+    std::set<PlanCode> taken = {best.code};
+    std::vector<Plan> slow, large;
+    for (const Other& other : other_values(best.code)) {
+      const ValueCount& count = candidates_.count(other.key, other.index);
+      if (count.legal == 0) continue;
+      const auto has_value = [&](const Candidate& candidate) {
+        return candidate.code[other.key] == other.index;
+      };
+      if (count.fit == 0) {
+        if (taken.insert(count.leanest->code).second)
+          large.push_back(candidates_.plan(*count.leanest));
+        continue;
+      }
+      candidates_.evaluate_best(1, {}, has_value);
+      for (const std::size_t place : candidates_.ranking()) {
+        const Candidate& candidate = candidates_.fitting()[place];
+        if (!has_value(candidate)) continue;
+        if (taken.insert(candidate.code).second) slow.push_back(candidates_.plan(candidate));
+        break;
+      }
+    }
+    for (const std::size_t place : candidates_.ranking()) {
+      if (std::ssize(slow) + std::ssize(large) >= options_.num_losers) break;
+      const Candidate& candidate = candidates_.fitting()[place];
+      if (taken.insert(candidate.code).second) slow.push_back(candidates_.plan(candidate));
+    }
+    explain(slow, large);
+  }
+
+  std::vector<Other> other_values(const PlanCode& best) const {
+    std::vector<Other> others;
+    for (int i = 0; i < kNumSpaceKeys; ++i) {
+      const auto key = static_cast<SpaceKey>(i);
+      for (std::size_t index = 0; index < candidates_.num_values(key); ++index) {
+        if (index != best[key]) others.push_back({key, static_cast<std::uint16_t>(index)});
+      }
+    }
+    return others;
+  }
+
+  void explain(const std::vector<Plan>& slow, const std::vector<Plan>& large) {
+    result_.losers.resize(slow.size() + large.size());
+    std::size_t done = 0;
+    parallel_for(result_.losers.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
+      result_.losers[i] = i < slow.size()
+                              ? slow_loser(job_, slow[i], winner())
+                              : large_loser(job_, large[i - slow.size()], memory_limit_);
+      report_progress("asking why others lost", ++done, result_.losers.size());
+    });
+    std::stable_sort(result_.losers.begin(), result_.losers.begin() + std::ssize(slow),
+                     [](const Loser& a, const Loser& b) { return *a.step_time < *b.step_time; });
+    if (std::ssize(result_.losers) > options_.num_losers) {
+      result_.losers.resize(static_cast<std::size_t>(options_.num_losers));
+    }
+  }
+
+  // Every key of the winner turned to each other value, and nothing else.
+  void find_switches() {
+    const Candidate& best = candidates_.fitting()[candidates_.ranking().front()];
+    const Plan plan = candidates_.plan(best);
+    SearchSpace both = space_;  // Overlap switches both ways, to see what each is worth.
+    for (auto* overlap : {&both.overlap_grad_reduce, &both.overlap_param_gather,
+                          &both.overlap_tensor_parallel, &both.overlap_p2p}) {
+      *overlap = {(*overlap)[0], !(*overlap)[0]};
+    }
+    SearchWorker& worker = candidates_.worker(0);
+    for (int i = 0; i < kNumSpaceKeys; ++i) {
+      const auto key = static_cast<SpaceKey>(i);
+      for (std::size_t index = 0; key != SpaceKey::Data && index < num_values(both, key); ++index) {
+        add_switch(worker, plan, key, with_value(both, plan, key, index));
+      }
+    }
+  }
+
+  Plan with_value(const SearchSpace& space, const Plan& plan, SpaceKey key,
+                  std::size_t index) const {
+    PlanCode code;
+    code[key] = static_cast<std::uint16_t>(index);
+    Plan source = plan_of(job_, space, code);
+    // A lone stage has no schedule; the one asked for is what counts here.
+    source.schedule = space.schedule[code[SpaceKey::Schedule]];
+    Plan changed = plan;
+    copy_value(source, key, changed);
+    // The replicas follow the sizes; the layers follow the stages.
+    changed.data = model::data_from_gpus(changed, job_.cluster.num_gpus()).value_or(0);
+    deal_layers(job_, job_.plan, changed);
+    return changed;
+  }
+
+  void add_switch(SearchWorker& worker, const Plan& plan, SpaceKey key, Plan changed) {
+    SwitchEffect effect{
+        .key = key, .from = value_text(plan, key), .to = value_text(changed, key), .plan = changed};
+    if (effect.from == effect.to) return;
+    const auto problems =
+        model::plan_problems(job_.transformer, changed, job_.cluster, job_.software);
+    if (!problems.empty()) {
+      effect.refusal = problems.front();
+    } else {
+      const PricedPlan& priced = worker.pricer.price(changed);
+      effect.memory = worker.memory(changed, priced);
+      effect.step_time = model::to_seconds(worker.evaluator.makespan(changed, priced));
+      effect.fits = *effect.memory <= memory_limit_;
+      ++result_.evaluated.dataflow;
+    }
+    result_.switches.push_back(std::move(effect));
+  }
+
+  const Job& job_;
+  const SearchSpace& space_;
+  const SearchOptions& options_;
+  Bytes memory_limit_;
+  Candidates candidates_;
+  SearchResult result_;
+  std::mutex progress_mutex_;
+};
+
+}  // namespace
+
+SearchResult search(const Job& job, const SearchSpace& space, const SearchOptions& options) {
+  SearchOptions resolved = options;
+  if (resolved.num_threads <= 0) {
+    resolved.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  return Search(job, space, resolved).run();
+}
+
+}  // namespace megatwin::sim

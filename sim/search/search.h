@@ -1,0 +1,95 @@
+// The best plans for a job, of all that its search space allows: every legal plan gets its memory
+// and a bound, those that can still win are evaluated in full, and the finalists are simulated by
+// the event engine. Says why the others lost, what each single switch is worth, and, when nothing
+// fits, what to relax. The same answer for any number of threads.
+#ifndef MEGATWIN_SIM_SEARCH_SEARCH_H_
+#define MEGATWIN_SIM_SEARCH_SEARCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/job.h"
+#include "sim/search/candidates.h"
+#include "sim/search/search_space.h"
+#include "sim/simulation_report.h"
+
+namespace megatwin::sim {
+
+struct SearchOptions {
+  int num_threads = 0;       // 0: as many as the machine has cores.
+  double memory_margin = 0;  // Share of a GPU's memory that is to stay free.
+  int num_best = 10;
+  int num_losers = 60;
+  bool exhaustive = false;  // Evaluate every plan that fits; the answer is the same.
+  ProgressCallback progress;
+};
+
+struct FoundPlan {
+  SimulationReport report;
+  std::string depth;  // "events": how closely it was looked at.
+};
+
+// A plan that lost, and to what. Without the terms named it would have won, or fitted.
+struct Loser {
+  model::Plan plan;
+  std::string reason;
+  std::vector<std::string> terms;          // Names as `--without` takes them; empty: memory.
+  std::optional<model::Seconds> too_slow;  // What the terms cost, or
+  std::optional<model::Bytes> too_large;   // how much memory is missing.
+  std::optional<model::Seconds> step_time;
+};
+
+// The best plan with one switch set otherwise.
+struct SwitchEffect {
+  SpaceKey key = SpaceKey::Tensor;
+  std::string from, to;
+  model::Plan plan;
+  std::optional<model::Seconds> step_time;  // Nothing when illegal.
+  std::optional<model::Bytes> memory;
+  bool fits = false;
+  std::string refusal;  // Why it is illegal.
+};
+
+// A plan that no other beats in time and memory at once.
+struct FrontPlan {
+  SimulationReport report;
+};
+
+// When nothing fits or nothing is legal.
+struct ImpossibleWish {
+  std::string message;
+  std::vector<std::string> reasons;
+  std::optional<FoundPlan> nearest;  // The plan that misses by least.
+  struct Relaxation {
+    std::string what;  // "search.tensor also 8", "cluster.nodes: 24 instead of 16".
+    std::optional<model::Plan> plan;
+    std::optional<model::Seconds> step_time;
+  };
+  std::vector<Relaxation> relaxations;  // The one to take first is first.
+};
+
+struct SearchResult {
+  std::int64_t candidates = 0;  // Legal plans.
+  std::int64_t fit = 0;
+  struct Evaluated {
+    std::int64_t bound = 0, dataflow = 0, events = 0;
+  } evaluated;
+  std::vector<FoundPlan> best;
+  std::optional<FoundPlan> baseline;  // The file's own plan, when it is legal and fits.
+  std::optional<int> baseline_rank;   // From 1, when it is among the evaluated.
+  std::vector<Loser> losers;
+  std::vector<FrontPlan> front;
+  std::vector<SwitchEffect> switches;
+  std::optional<ImpossibleWish> impossible;
+  // Every plan that fits: its bound, and its time where that was needed.
+  std::vector<Candidate> plans;
+};
+
+SearchResult search(const model::Job& job, const SearchSpace& space,
+                    const SearchOptions& options = {});
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_SEARCH_SEARCH_H_

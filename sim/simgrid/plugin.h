@@ -1,0 +1,31 @@
+// The one function of libmegatwin_simgrid.so, in C so that any compiler's program may load it. One
+// call a process: SimGrid has one engine, which does not start anew.
+#ifndef MEGATWIN_SIM_SIMGRID_PLUGIN_H_
+#define MEGATWIN_SIM_SIMGRID_PLUGIN_H_
+
+#include <cstdint>
+
+extern "C" {
+
+// Arrays of num_flows but where said. Sizes in bytes, whole; times in seconds; flow i uses
+// links[first_link[i] … first_link[i + 1]) and starts after the flows
+// after[first_after[i] … first_after[i + 1]).
+struct MegatwinFlowProblem {
+  int32_t num_links, num_flows;
+  const double* capacity;  // num_links, bytes per second.
+  const double* size;
+  const double* start;
+  const double* latency;
+  const int32_t* first_link;  // num_flows + 1.
+  const int32_t* links;
+  const int32_t* first_after;  // num_flows + 1.
+  const int32_t* after;
+};
+
+// Writes num_flows ends to `finish`; 0 when all ended.
+typedef int (*MegatwinSimgridRun)(const MegatwinFlowProblem* problem, double* finish);
+}
+
+#define MEGATWIN_SIMGRID_SYMBOL "megatwin_simgrid_run"
+
+#endif  // MEGATWIN_SIM_SIMGRID_PLUGIN_H_

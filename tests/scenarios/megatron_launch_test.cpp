@@ -1,0 +1,194 @@
+#include "scenarios/megatron_launch.h"
+
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "scenarios/shell_script.h"
+
+namespace megatwin::tests {
+namespace {
+
+using scenarios::LaunchKind;
+
+scenarios::MegatronLaunch read(const std::string& text) {
+  const auto kind = scenarios::recognise_launch(text);
+  EXPECT_TRUE(kind.has_value());
+  auto launch =
+      scenarios::read_megatron_launch("launch", text, kind.value_or(LaunchKind::Megatron));
+  EXPECT_TRUE(launch.has_value()) << (launch ? "" : model::to_text(launch.error()));
+  return launch ? *std::move(launch) : scenarios::MegatronLaunch{};
+}
+
+bool warns_of(const scenarios::MegatronLaunch& launch, const std::string& part) {
+  return std::any_of(launch.warnings.begin(), launch.warnings.end(),
+                     [&](const auto& warning) { return warning.find(part) != std::string::npos; });
+}
+
+// In the manner of Megatron-LM's examples: arrays with comments, defaults, arithmetic, $1.
+constexpr const char* kScript = R"(#!/bin/bash
+# Runs the "175B" model
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+NUM_NODES=${NUM_NODES:-16}
+WORLD_SIZE=$(($GPUS_PER_NODE*$NUM_NODES))
+CHECKPOINT_PATH=$1 # where to save
+HIDDEN=12288
+TP=8
+
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes $NUM_NODES
+    --master_addr ${MASTER_ADDR:-localhost}
+)
+
+GPT_MODEL_ARGS=(
+    --num-layers 96   # layers
+    --hidden-size ${HIDDEN}
+    --ffn-hidden-size $((4 * HIDDEN))
+    --num-attention-heads 96
+    --seq-length 2048
+    --max-position-embeddings 2048
+    --attention-backend auto # can use (flash/fused/unfused/local)
+)
+
+TRAINING_ARGS=(
+    --micro-batch-size 1
+    --global-batch-size $((16 * (WORLD_SIZE / (TP * 16)) * 2))
+    --lr 6.0e-5
+    --fp16
+    --recompute-activations
+)
+MODEL_PARALLEL_ARGS=(
+    --tensor-model-parallel-size ${TP}
+    --pipeline-model-parallel-size 16
+    --num-layers-per-virtual-pipeline-stage 2
+    --sequence-parallel
+)
+DATA_ARGS=( --data-path "$2" --vocab-size 50257 --split 949,50,1 )
+
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \
+    ${GPT_MODEL_ARGS[@]} \
+    "${TRAINING_ARGS[@]}" \
+    ${MODEL_PARALLEL_ARGS[@]} \
+    ${DATA_ARGS[@]} \
+    --save $CHECKPOINT_PATH --use-distributed-optimizer
+)";
+
+TEST(MegatronLaunch, ReadsAScriptOfArraysDefaultsAndArithmetic) {
+  const auto launch = read(kScript);
+  EXPECT_EQ(launch.kind, LaunchKind::Megatron);
+  EXPECT_EQ(launch.gpus, 128);  // 8 · 16.
+  EXPECT_EQ(launch.plan.tensor, 8);
+  EXPECT_EQ(launch.plan.pipeline, 16);
+  EXPECT_EQ(launch.plan.data, 1);          // 128 / (8 · 16).
+  EXPECT_EQ(launch.plan.model_chunks, 3);  // 96 / 16 / 2.
+  EXPECT_EQ(launch.plan.schedule, model::ScheduleKind::Interleaved);
+  EXPECT_EQ(launch.plan.global_batch, 32);  // 16 · 1 · 2.
+  EXPECT_EQ(launch.plan.zero_stage, 1);
+  EXPECT_TRUE(launch.plan.sequence_parallel);
+  EXPECT_EQ(launch.plan.recompute, model::RecomputeKind::Selective);
+  EXPECT_EQ(launch.plan.precision, model::Precision::Fp16);
+  ASSERT_TRUE(launch.transformer.has_value());
+  EXPECT_EQ(launch.transformer->ffn_hidden_size, 49152);
+  EXPECT_EQ(launch.padded_vocab_size, 51200);  // 50257 up to a multiple of 128 · 8 = 1024.
+  EXPECT_TRUE(warns_of(launch, "recompute_activations is a short form"));
+  const auto& ignored = launch.ignored;
+  EXPECT_NE(std::find(ignored.begin(), ignored.end(), "lr"), ignored.end());
+}
+
+TEST(MegatronLaunch, SaysWhatComesFromOutsideAndDoesNotGuessIt) {
+  const auto launch = read(
+      "python pretrain_gpt.py --num-layers $1 --hidden-size 1024 --num-attention-heads 16 \\\n"
+      "  --tensor-model-parallel-size $TP --micro-batch-size `cat size` --global-batch-size 8\n");
+  EXPECT_FALSE(launch.transformer.has_value());
+  EXPECT_EQ(launch.plan.tensor, 1);
+  EXPECT_EQ(launch.plan.data, 0);
+  EXPECT_TRUE(warns_of(launch, "tensor_model_parallel_size: $TP is not known"));
+  EXPECT_TRUE(warns_of(launch, "num_layers: $1 is not known"));
+  EXPECT_TRUE(warns_of(launch, "output of a command"));
+  EXPECT_TRUE(warns_of(launch, "number of GPUs is not stated"));
+}
+
+TEST(MegatronLaunch, TakesStringsSlurmDirectivesAndTheValueBeforeACondition) {
+  const auto launch = read(
+      "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gpus-per-node=h100:8\n"
+      "PP=2\nif [ $DEBUG -eq 1 ]; then\n  PP=1\nfi\n"
+      "ARGS=\"--num-layers 32 --hidden-size 4096 --num-attention-heads 32 \\\n"
+      "  --group-query-attention --num-query-groups 8 --swiglu --normalization RMSNorm \\\n"
+      "  --untie-embeddings-and-output-weights --disable-bias-linear --ffn-hidden-size 14336 \\\n"
+      "  --position-embedding-type rope --seq-length 8192 --vocab-size 128256\"\n"
+      "srun python pretrain_gpt.py $ARGS --bf16 --tensor-model-parallel-size=4 "
+      "--pipeline-model-parallel-size $PP --micro-batch-size 1 --global-batch-size 64\n");
+  EXPECT_EQ(launch.gpus, 32);
+  EXPECT_EQ(launch.plan.pipeline, 2);
+  EXPECT_EQ(launch.plan.data, 4);
+  ASSERT_TRUE(launch.transformer.has_value());
+  EXPECT_EQ(launch.transformer->num_key_value_heads, 8);
+  EXPECT_TRUE(warns_of(launch, "PP is also set under a condition"));
+}
+
+TEST(MegatronLaunch, QueryGroupsWithoutTheSwitchDoNotCount) {
+  const auto launch = read(
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 8 --num-query-groups 2 "
+      "--vocab-size 128 --seq-length 16 --micro-batch-size 1");
+  ASSERT_TRUE(launch.transformer.has_value());
+  EXPECT_EQ(launch.transformer->num_key_value_heads, 8);
+  EXPECT_TRUE(warns_of(launch, "num_query_groups 2 has no effect"));
+}
+
+TEST(MegatronLaunch, ReadsNemoWithItsInterpolations) {
+  const auto launch = read(
+      "trainer:\n  num_nodes: 4\n  devices: 8\n  precision: bf16\n"
+      "model:\n  micro_batch_size: 1\n  global_batch_size: 64\n"
+      "  tensor_model_parallel_size: 4\n  pipeline_model_parallel_size: 2\n"
+      "  virtual_pipeline_model_parallel_size: 3\n  encoder_seq_length: 2048\n"
+      "  num_layers: 24\n  hidden_size: 2048\n  ffn_hidden_size: ${multiply:4, ${.hidden_size}}\n"
+      "  num_attention_heads: 16\n  num_query_groups: null\n  sequence_parallel: True\n"
+      "  activations_checkpoint_granularity: selective\n  data_dir: ${base_dir}/x\n"
+      "  tokenizer: {type: sentencepiece}\n"
+      "  optim:\n    name: mcore_distributed_optim\n    overlap_grad_sync: True\n");
+  EXPECT_EQ(launch.kind, LaunchKind::Nemo);
+  EXPECT_EQ(launch.gpus, 32);
+  EXPECT_EQ(launch.plan.data, 4);
+  EXPECT_EQ(launch.plan.model_chunks, 3);
+  EXPECT_EQ(launch.plan.zero_stage, 1);
+  EXPECT_TRUE(launch.plan.overlap_grad_reduce);
+  EXPECT_EQ(launch.plan.precision, model::Precision::Bf16);
+  const auto& settings = launch.settings;
+  const std::pair<std::string, std::string> ffn{"ffn_hidden_size", "8192"};
+  EXPECT_NE(std::find(settings.begin(), settings.end(), ffn), settings.end());
+}
+
+TEST(MegatronLaunch, ReadsPrimusWithDefaultsOfTheEnvironmentAndTheZoosShape) {
+  const auto launch = read(
+      "work_group: ${TEAM:amd}\nmodules:\n  pre_trainer:\n    framework: megatron\n"
+      "    model: llama3.1_70B.yaml\n    overrides:\n      micro_batch_size: 2\n"
+      "      global_batch_size: 128\n      seq_length: ${SEQ:4096}\n"
+      "      tensor_model_parallel_size: ${PRIMUS_TP:8}\n      pipeline_model_parallel_size: 1\n"
+      "      use_distributed_optimizer: true\n      mock_data: true\n");
+  EXPECT_EQ(launch.kind, LaunchKind::Primus);
+  EXPECT_EQ(launch.plan.tensor, 8);
+  EXPECT_EQ(launch.plan.zero_stage, 1);
+  ASSERT_TRUE(launch.transformer.has_value());
+  EXPECT_EQ(launch.transformer->num_layers, 80);
+  EXPECT_EQ(launch.transformer->sequence_length, 4096);
+  EXPECT_TRUE(warns_of(launch, "llama-3.1-70b"));
+}
+
+TEST(ShellScript, HostileTextIsRefusedOrBounded) {
+  EXPECT_FALSE(scenarios::parse_shell_script("x", "A=\"never closed").has_value());
+  EXPECT_FALSE(scenarios::parse_shell_script("x", "A=( 1 2").has_value());
+  EXPECT_FALSE(scenarios::parse_shell_script("x", std::string("a\0b", 3)).has_value());
+  std::string doubling = "A=0123456789\n";
+  for (int i = 0; i < 60; ++i) doubling += "A=$A$A\n";
+  EXPECT_TRUE(scenarios::parse_shell_script("x", doubling + "echo $A\n").has_value());
+  EXPECT_TRUE(scenarios::parse_shell_script("x",
+                                            "A=$((1/0))\nB=$((9223372036854775807*2))\n"
+                                            "cat <<EOF\n\" not a quote\nEOF\n")
+                  .has_value());
+}
+
+}  // namespace
+}  // namespace megatwin::tests

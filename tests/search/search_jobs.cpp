@@ -1,0 +1,51 @@
+#include "tests/search/search_jobs.h"
+
+#include "model/assert.h"
+#include "model/diagnostic.h"
+#include "sim/search/space_key.h"
+
+namespace megatwin::tests {
+
+scenarios::Scenario scenario_from(const std::string& yaml) {
+  auto scenario = scenarios::parse_scenario("test.yaml", yaml);
+  MEGATWIN_ASSERT(scenario.has_value(), model::to_text(scenario.error()));
+  return *std::move(scenario);
+}
+
+model::Job job_from(const std::string& yaml) { return scenario_from(yaml).jobs.front(); }
+
+std::string yaml_of(const std::string& model, int nodes, const std::string& framework,
+                    int global_batch, const std::string& machine) {
+  return "model: {name: " + model +
+         ", sequence_length: 2048}\ncluster: {nodes: [{type: " + machine +
+         ", count: " + std::to_string(nodes) + "}]}\nsoftware: {framework: " + framework +
+         "}\nplan: {global_batch: " + std::to_string(global_batch) + "}\n";
+}
+
+std::vector<ListedPlan> all_plans(const model::Job& job, const sim::SearchSpace& space) {
+  std::vector<ListedPlan> plans;
+  for (const sim::PlanFamily& family : sim::plan_families(job, space)) {
+    sim::for_each_plan(job, space, family, [&](const sim::PlanCode& code, const model::Plan& plan) {
+      plans.push_back({code, plan});
+    });
+  }
+  return plans;
+}
+
+sim::SearchSpace small_space(const model::Job& job, Dice& dice) {
+  sim::SearchSpace space = sim::whole_space(job);
+  space.overlap_tensor_parallel = {false, true};
+  space.overlap_p2p = {false, true};
+  space.overlap_grad_reduce = {true, false};
+  space.overlap_param_gather = {true, false};
+  for (int i = 0; i < sim::kNumSpaceKeys; ++i) {
+    const auto key = static_cast<sim::SpaceKey>(i);
+    if (key == sim::SpaceKey::Data) continue;
+    sim::visit_list(key, [&](auto member) {
+      space.*member = dice.some_of(space.*member, key == sim::SpaceKey::ModelChunks ? 6 : 2);
+    });
+  }
+  return space;
+}
+
+}  // namespace megatwin::tests

@@ -1,0 +1,140 @@
+#include "sim/search/search_space.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "model/layer_split.h"
+#include "model/plan_check.h"
+#include "sim/search/plan_list.h"
+#include "tests/search/search_jobs.h"
+
+namespace megatwin::tests {
+namespace {
+
+using sim::SpaceKey;
+
+model::Job gpt() { return job_from(yaml_of("gpt-7.5b", 2, "megatron-core", 64)); }
+
+TEST(SearchSpace, FixedKeysKeepTheFilesValueAndListsReplaceTheRest) {
+  model::Job job = gpt();
+  job.plan.tensor = 4;
+  const auto space = sim::search_space(
+      job, {.fixed = {"tensor"},
+            .candidates = {{"micro_batch", {"1", "2"}}, {"recompute", {"none", "full:3"}}}});
+  ASSERT_TRUE(space.has_value());
+  EXPECT_EQ(space->tensor, std::vector<int>{4});
+  EXPECT_EQ(space->micro_batch, (std::vector<std::int64_t>{1, 2}));
+  const sim::RecomputeChoice three{model::RecomputeKind::Full, 3};
+  EXPECT_EQ(space->recompute, (std::vector<sim::RecomputeChoice>{{}, three}));
+  EXPECT_EQ(space->pipeline, (std::vector<int>{1, 2, 4, 8, 16}));
+}
+
+TEST(SearchSpace, SaysEveryValueThatAKeyCannotTake) {
+  const auto space = sim::search_space(
+      gpt(), {.fixed = {"zero"},
+              .candidates = {{"tensor", {"4", "four"}}, {"schedule", {"2f2b"}}, {"zero", {"1"}}}});
+  ASSERT_FALSE(space.has_value());
+  std::set<std::string> keys;
+  for (const model::Diagnostic& fault : space.error()) keys.insert(fault.key);
+  EXPECT_EQ(keys, (std::set<std::string>{"search.tensor", "search.schedule", "search.zero"}));
+}
+
+// Every combination of the values, asked one by one, against the walk that skips whole branches:
+// the same plans, each meaning listed once.
+TEST(PlanList, ListsEveryLegalPlanOnce) {
+  const model::Job job = gpt();
+  sim::SearchSpace space = sim::whole_space(job);
+  space.tensor = {1, 2};
+  space.pipeline = {1, 2, 3, 4};
+  space.model_chunks = {1, 2, 3};
+  space.context = {1, 2};
+  space.micro_batch = {1, 4};
+  space.recompute = {{}, {model::RecomputeKind::Full}, {model::RecomputeKind::Full, 9}};
+  space.zero = {0, 1, 2};
+  space.overlap_p2p = {false, true};
+
+  const auto meaning = [](const model::Plan& plan) {
+    std::string text;
+    for (int i = 0; i < sim::kNumSpaceKeys; ++i) {
+      const auto key = static_cast<SpaceKey>(i);
+      const bool no_pipeline =
+          plan.pipeline == 1 && (key == SpaceKey::Schedule || key == SpaceKey::OverlapP2p);
+      const bool no_traffic = key == SpaceKey::OverlapParamGather && plan.zero_stage == 0;
+      const bool no_cut = key == SpaceKey::SequenceParallel && plan.tensor == 1;
+      const bool no_overlap =
+          key == SpaceKey::OverlapTensorParallel && !(plan.sequence_parallel && plan.tensor > 1);
+      if (no_pipeline || no_traffic || no_cut || no_overlap) continue;
+      text += value_text(plan, key) + " ";
+    }
+    return text;
+  };
+
+  std::set<std::string> expected;
+  std::function<void(sim::PlanCode, int)> choose = [&](sim::PlanCode code, int key) {
+    if (key < sim::kNumSpaceKeys) {
+      const std::vector<std::size_t> sizes = {space.tensor.size(),
+                                              space.pipeline.size(),
+                                              space.model_chunks.size(),
+                                              space.context.size(),
+                                              space.expert.size(),
+                                              space.expert_tensor.size(),
+                                              1,
+                                              space.micro_batch.size(),
+                                              space.global_batch.size(),
+                                              space.sequence_parallel.size(),
+                                              space.zero.size(),
+                                              space.recompute.size(),
+                                              space.precision.size(),
+                                              space.dispatcher.size(),
+                                              space.schedule.size(),
+                                              space.overlap_grad_reduce.size(),
+                                              space.overlap_param_gather.size(),
+                                              space.overlap_tensor_parallel.size(),
+                                              space.overlap_p2p.size()};
+      for (std::size_t i = 0; i < sizes[static_cast<std::size_t>(key)]; ++i) {
+        code.index[static_cast<std::size_t>(key)] = static_cast<std::uint16_t>(i);
+        choose(code, key + 1);
+      }
+      return;
+    }
+    const model::Plan plan = sim::plan_of(job, space, code);
+    if (plan.data == 0) return;
+    if (plan.model_chunks == 1 && (plan.schedule == model::ScheduleKind::Interleaved ||
+                                   plan.schedule == model::ScheduleKind::ZeroBubbleV)) {
+      return;  // Plain 1F1B under another name.
+    }
+    const bool all_layers =
+        plan.recompute_layers * plan.pipeline * plan.model_chunks >= job.transformer.num_layers;
+    if (plan.recompute_layers > 0 && all_layers) return;
+    if (plan.data * plan.context == 1 && code[SpaceKey::Zero] > 0) return;
+    if (!model::check_plan(job.transformer, plan, job.cluster, job.software).empty()) return;
+    expected.insert(meaning(plan));
+  };
+  choose({}, 0);
+
+  std::set<std::string> listed;
+  for (const ListedPlan& entry : all_plans(job, space)) {
+    EXPECT_TRUE(model::check_plan(job.transformer, entry.plan, job.cluster, job.software).empty());
+    EXPECT_EQ(meaning(sim::plan_of(job, space, entry.code)), meaning(entry.plan));
+    EXPECT_TRUE(listed.insert(meaning(entry.plan)).second) << meaning(entry.plan);
+  }
+  EXPECT_EQ(listed, expected);
+  EXPECT_GT(listed.size(), 300U);
+}
+
+// 36 layers on 8 stages: neither 36 nor 38 divides, so that stages get 4 or 5; none is dropped.
+TEST(PlanList, DealsLayersThatDoNotDivide) {
+  const model::Job job = gpt();
+  model::Plan plan = job.plan;
+  plan.pipeline = 8;
+  sim::deal_layers(job, job.plan, plan);
+  ASSERT_EQ(plan.layers_per_virtual_stage.size(), 8U);
+  int sum = 0;
+  for (const int layers : plan.layers_per_virtual_stage) sum += layers;
+  EXPECT_EQ(sum, 36);
+  EXPECT_TRUE(model::is_layer_split_legal(job.transformer, plan));
+}
+
+}  // namespace
+}  // namespace megatwin::tests

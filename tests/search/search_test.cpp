@@ -1,0 +1,249 @@
+// The search as a whole: pruned against exhaustive, one thread against several, reasons that hold.
+#include "sim/search/search.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "sim/search/loser_reasons.h"
+#include "sim/simulate.h"
+#include "tests/search/search_jobs.h"
+#include "tests/sim/seeds.h"
+
+namespace megatwin::tests {
+namespace {
+
+std::string plan_text(const model::Plan& plan) {
+  std::string text;
+  for (int i = 0; i < sim::kNumSpaceKeys; ++i) {
+    text += value_text(plan, static_cast<sim::SpaceKey>(i)) + " ";
+  }
+  return text;
+}
+
+// All that an answer says of its plans.
+std::vector<std::string> summary_of(const sim::SearchResult& result) {
+  std::vector<std::string> lines = {std::to_string(result.candidates), std::to_string(result.fit),
+                                    std::to_string(result.evaluated.dataflow)};
+  const auto add = [&](const sim::SimulationReport& report) {
+    lines.push_back(plan_text(report.plan) + std::to_string(report.step_time.value) + " " +
+                    std::to_string(report.memory_peak.value));
+  };
+  for (const sim::FoundPlan& found : result.best) add(found.report);
+  for (const sim::FrontPlan& point : result.front) add(point.report);
+  for (const sim::Loser& loser : result.losers) {
+    lines.push_back(plan_text(loser.plan) + loser.reason);
+  }
+  for (const sim::SwitchEffect& effect : result.switches) {
+    lines.push_back(plan_text(effect.plan) + effect.refusal +
+                    std::to_string(effect.step_time.value_or(model::Seconds{}).value));
+  }
+  return lines;
+}
+
+// Ranking alone: no reports, no losers.
+std::vector<std::pair<sim::PlanCode, std::int64_t>> best_of(const model::Job& job,
+                                                            const sim::SearchSpace& space,
+                                                            bool exhaustive) {
+  const model::Bytes limit = job.cluster.groups.front().gpu.memory_usable;
+  sim::Candidates candidates(job, space, limit, 2);
+  candidates.enumerate({});
+  if (exhaustive) {
+    candidates.evaluate_all({});
+  } else {
+    candidates.evaluate_best(10, {});
+  }
+  std::vector<std::pair<sim::PlanCode, std::int64_t>> best;
+  for (const std::size_t place : candidates.ranking()) {
+    if (best.size() == 10) break;
+    const sim::Candidate& candidate = candidates.fitting()[place];
+    best.emplace_back(candidate.code, candidate.time.ns);
+  }
+  return best;
+}
+
+TEST(SearchProperty, PrunedIsExhaustiveOn200RandomSpaces) {
+  const std::vector<model::Job> jobs = {
+      job_from(yaml_of("gpt-7.5b", 2, "megatron-core", 64)),
+      job_from(yaml_of("llama-2-13b", 2, "megatron-core", 32)),
+      job_from(yaml_of("mixtral-8x7b", 2, "megatron-core", 32, "dgx-h100"))};
+  std::size_t plans = 0;
+  for (const std::uint64_t seed : seeds(200)) {
+    Dice dice(seed);
+    const model::Job& job = jobs[seed % jobs.size()];
+    const sim::SearchSpace space = small_space(job, dice);
+    const auto pruned = best_of(job, space, false);
+    ASSERT_EQ(pruned, best_of(job, space, true)) << rerun_line("search_property_test", seed);
+    plans += pruned.size();
+  }
+  EXPECT_GT(plans, 200U);
+}
+
+TEST(SearchProperty, NoPlanThatWasPrunedBeatsTheWinner) {
+  const model::Job job = job_from(yaml_of("gpt-7.5b", 2, "megatron-core", 64));
+  const sim::SearchSpace space = sim::whole_space(job);
+  const model::Bytes limit = job.cluster.groups.front().gpu.memory_usable;
+  sim::Candidates candidates(job, space, limit, 2);
+  candidates.enumerate({});
+  candidates.evaluate_best(10, {});
+  const model::Instant tenth = candidates.fitting()[candidates.ranking()[9]].time;
+  std::vector<std::size_t> pruned;
+  for (std::size_t i = 0; i < candidates.fitting().size(); ++i) {
+    if (!candidates.fitting()[i].evaluated) pruned.push_back(i);
+  }
+  Dice dice(1);
+  std::vector<std::size_t> drawn;
+  while (drawn.size() < 1000 && !pruned.empty()) {
+    const auto i = static_cast<std::size_t>(dice.below(static_cast<int>(pruned.size())));
+    drawn.push_back(pruned[i]);
+    pruned[i] = pruned.back();
+    pruned.pop_back();
+  }
+  ASSERT_EQ(drawn.size(), 1000U);
+  candidates.evaluate(drawn);
+  for (const std::size_t place : drawn) EXPECT_GE(candidates.fitting()[place].time, tenth);
+}
+
+class SearchAnswer : public ::testing::Test {
+ protected:
+  static const model::Job& job() {
+    static const model::Job the_job = job_from(yaml_of("llama-2-13b", 2, "megatron-core", 64));
+    return the_job;
+  }
+  static sim::SearchSpace space() {
+    sim::SearchSpace space = sim::whole_space(job());
+    space.model_chunks = {1, 2, 5};
+    space.recompute = {{}, {model::RecomputeKind::Full}};
+    return space;
+  }
+  static const sim::SearchResult& result() {
+    static const sim::SearchResult the_result = sim::search(job(), space(), {.num_threads = 2});
+    return the_result;
+  }
+};
+
+TEST_F(SearchAnswer, TheBestTenComeOutOfSimulateToTheBit) {
+  ASSERT_EQ(result().best.size(), 10U);
+  for (const sim::FoundPlan& found : result().best) {
+    const auto again = sim::report_of_plan(job(), found.report.plan, {.sensitivities = false});
+    EXPECT_EQ(again.step_time.value, found.report.step_time.value);
+    EXPECT_TRUE(found.report.fits);
+    EXPECT_EQ(found.depth, "events");
+  }
+  EXPECT_TRUE(std::is_sorted(
+      result().best.begin(), result().best.end(),
+      [](const auto& a, const auto& b) { return a.report.step_time < b.report.step_time; }));
+}
+
+TEST_F(SearchAnswer, EveryLoserWinsWithoutItsReason) {
+  const model::Seconds winner = result().best.front().report.step_time;
+  int tried = 0;
+  for (const sim::Loser& loser : result().losers) {
+    if (tried == 20) break;
+    if (!loser.too_slow) {
+      EXPECT_GT(*loser.too_large, model::Bytes{0});
+      continue;
+    }
+    const std::set<std::string> terms(loser.terms.begin(), loser.terms.end());
+    const auto effects = sim::effects_without(terms);
+    ASSERT_TRUE(effects.has_value());
+    const auto report =
+        sim::report_of_plan(job(), loser.plan, {.effects = *effects, .sensitivities = false});
+    EXPECT_LT(report.step_time, winner) << loser.reason;
+    EXPECT_NEAR(loser.too_slow->value, (*loser.step_time - report.step_time).value, 1e-9);
+    ++tried;
+  }
+  EXPECT_EQ(tried, 20);
+}
+
+TEST_F(SearchAnswer, IsTheSameForAnyNumberOfThreads) {
+  const auto expected = summary_of(result());
+  EXPECT_EQ(summary_of(sim::search(job(), space(), {.num_threads = 1})), expected);
+  EXPECT_EQ(summary_of(sim::search(job(), space(), {.num_threads = 3})), expected);
+}
+
+TEST_F(SearchAnswer, NoPlanBeatsTheFrontInTimeAndMemory) {
+  ASSERT_GE(result().front.size(), 2U);
+  for (std::size_t i = 1; i < result().front.size(); ++i) {
+    const auto &faster = result().front[i - 1].report, &leaner = result().front[i].report;
+    EXPECT_LE(faster.step_time, leaner.step_time);
+    EXPECT_GT(faster.memory_peak, leaner.memory_peak);
+  }
+  EXPECT_EQ(result().front.front().report.step_time, result().best.front().report.step_time);
+}
+
+TEST_F(SearchAnswer, AMemoryMarginIsKept) {
+  const auto careful = sim::search(job(), space(), {.num_threads = 2, .memory_margin = 0.5});
+  ASSERT_FALSE(careful.best.empty());
+  EXPECT_LT(careful.fit, result().fit);
+  for (const sim::FoundPlan& found : careful.best) {
+    EXPECT_LE(found.report.memory_peak, 0.5 * found.report.memory_limit);
+  }
+}
+
+TEST_F(SearchAnswer, NoSwitchThatFitsImprovesTheBest) {
+  const model::Seconds best = result().best.front().report.step_time;
+  EXPECT_FALSE(result().switches.empty());
+  for (const sim::SwitchEffect& effect : result().switches) {
+    if (!effect.fits || effect.key == sim::SpaceKey::OverlapP2p) continue;
+    EXPECT_GE(*effect.step_time, best) << name_of(effect.key) << " to " << effect.to;
+  }
+}
+
+// 175 billion parameters on 8 GPUs: 16 bytes each alone are 350 GB a GPU.
+TEST(ImpossibleWish, ThatFitsNowhereNamesTheNearestAndMoreMachines) {
+  const model::Job job = job_from(yaml_of("gpt3-175b", 1, "megatron-core", 64));
+  const auto result = sim::search(job, sim::whole_space(job), {.num_threads = 2});
+  EXPECT_GT(result.candidates, 0);
+  EXPECT_EQ(result.fit, 0);
+  ASSERT_TRUE(result.impossible.has_value());
+  EXPECT_TRUE(result.impossible->nearest.has_value());
+  ASSERT_FALSE(result.impossible->relaxations.empty());
+  EXPECT_NE(result.impossible->relaxations.front().what.find("machines instead of 1"),
+            std::string::npos);
+}
+
+// 2.2 TB of states over 128 GPUs fit only when they are sharded or cut; fixing tensor, pipeline and
+// ZeRO to nothing leaves one way out at a time.
+TEST(ImpossibleWish, ThatTheSearchItselfForbidsNamesTheConstraint) {
+  const model::Job job = job_from(yaml_of("gpt-18b", 4, "megatron-core", 64));
+  sim::SearchSpace space = sim::whole_space(job);
+  space.tensor = {1};
+  space.zero = {0};
+  space.pipeline = {1};
+  const auto result = sim::search(job, space, {.num_threads = 2});
+  ASSERT_TRUE(result.impossible.has_value());
+  ASSERT_FALSE(result.impossible->relaxations.empty());
+  for (const auto& relaxation : result.impossible->relaxations) {
+    EXPECT_EQ(relaxation.what.rfind("search.", 0), 0U) << relaxation.what;
+  }
+}
+
+// 31 layers (prime) on 16 GPUs with a pipeline of 4: an uneven split is found, nothing is dropped.
+TEST(ImpossibleWish, PrimeLayerCountsAreSplitUnevenly) {
+  model::Job job = job_from(yaml_of("gpt-7.5b", 2, "megatron-core", 64));
+  job.transformer.num_layers = 31;
+  sim::SearchSpace space = sim::whole_space(job);
+  space.pipeline = {4};
+  const auto result = sim::search(job, space, {.num_threads = 2, .num_losers = 0});
+  ASSERT_FALSE(result.best.empty());
+  const model::Plan& plan = result.best.front().report.plan;
+  const auto& split = plan.layers_per_virtual_stage;
+  int layers = 0;
+  for (const int n : split) layers += n;
+  EXPECT_TRUE(split.empty() ? plan.embedding_as_layer || plan.head_as_layer : layers == 31);
+}
+
+// 64 layers · heads are far fewer than 131,072 GPUs over a batch of 64: no replica gets a sequence.
+TEST(ImpossibleWish, MoreGpusThanWorkIsRefusedWithTheBatchToTake) {
+  const model::Job job = job_from(yaml_of("gpt2", 512, "megatron-core", 64));
+  const auto result = sim::search(job, sim::whole_space(job), {.num_threads = 2, .num_losers = 0});
+  ASSERT_TRUE(result.impossible.has_value() || !result.best.empty());
+  if (result.impossible) {
+    EXPECT_FALSE(result.impossible->reasons.empty());
+    EXPECT_FALSE(result.impossible->relaxations.empty());
+  }
+}
+
+}  // namespace
+}  // namespace megatwin::tests
