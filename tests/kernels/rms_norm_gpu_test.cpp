@@ -8,6 +8,12 @@
 #include "tests/kernels/bf16.h"
 
 namespace megatwin::kernels {
+
+// Found by GoogleTest, which prints the case with it.
+void PrintTo(const RmsNormShape& shape, std::ostream* out) {
+  *out << shape.rows << " rows of " << shape.width;
+}
+
 namespace {
 
 using tests::from_bf16;
