@@ -11,38 +11,6 @@
 namespace megatwin::model {
 namespace {
 
-std::string_view text_of(RecomputeKind kind) {
-  switch (kind) {
-    case RecomputeKind::None:
-      return "none";
-    case RecomputeKind::Selective:
-      return "selective";
-    case RecomputeKind::Full:
-      return "full";
-    case RecomputeKind::PerOp:
-      return "per-op";
-  }
-  return "none";
-}
-
-std::string_view text_of(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::GPipe:
-      return "gpipe";
-    case ScheduleKind::OneForwardOneBackward:
-      return "1f1b";
-    case ScheduleKind::Interleaved:
-      return "interleaved";
-    case ScheduleKind::ZeroBubbleH1:
-      return "zb-h1";
-    case ScheduleKind::ZeroBubbleV:
-      return "zb-v";
-    case ScheduleKind::OrderFile:
-      return "order file";
-  }
-  return "1f1b";
-}
-
 std::string layers_text(const Plan& plan) {
   if (plan.layers_per_virtual_stage.empty()) return "even";
   std::ostringstream out;
@@ -81,9 +49,9 @@ class Differ {
          to_.sequence_parallel ? "true" : "false", 0.3);
     word("plan.overlap_p2p", from_.overlap_p2p ? "true" : "false",
          to_.overlap_p2p ? "true" : "false", 0.3);
-    word("plan.recompute", text_of(from_.recompute), text_of(to_.recompute), 0.6);
+    word("plan.recompute", name_of(from_.recompute), name_of(to_.recompute), 0.6);
     word("plan.precision", name_of(from_.precision), name_of(to_.precision), 1);
-    word("policy.schedule", text_of(from_.schedule), text_of(to_.schedule), 0.6);
+    word("policy.schedule", name_of(from_.schedule), name_of(to_.schedule), 0.6);
     word("plan.rank_order", from_.rank_order, to_.rank_order, 0.5);
     word("plan.layers_per_stage", layers_text(from_), layers_text(to_), 0.7);
     if (from_.embedding_as_layer != to_.embedding_as_layer ||

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <tuple>
 
 #include "model/plan_check.h"
 #include "model/program/data_parallel.h"
+#include "model/program/group_topology.h"
 #include "model/program/pipeline_shape.h"
 
 namespace megatwin::model {
@@ -18,33 +18,6 @@ int virtual_stage(const Plan& plan, int stage, int chunk) {
     return chunk == 0 ? stage : 2 * plan.pipeline - 1 - stage;
   }
   return chunk * plan.pipeline + stage;
-}
-
-// Chunks with equal content are lowered and priced once.
-using ContentKey = std::tuple<int, int, int, bool, bool>;
-ContentKey key_of(const ChunkContent& content) {
-  return {content.dense_layers, content.moe_layers, content.mtp_layers, content.embedding,
-          content.head};
-}
-
-ChunkCost chunk_cost(const PricedChunk& chunk, const TaskPricer& pricer,
-                     const SavedActivations& saved) {
-  const Seconds forward = chunk.forward.duration + chunk.sharded_forward;
-  const Seconds backward = chunk.backward.duration + chunk.sharded_backward;
-  ChunkCost cost;
-  cost.forward = round_to_instant(forward);
-  cost.backward = round_to_instant(backward);
-  const TaskPrice weight = pricer.price(chunk.ops->backward, TaskPart::WeightGradientOnly);
-  const TaskPrice input = pricer.price(chunk.ops->backward, TaskPart::WithoutWeightGradient);
-  cost.backward_weight = round_to_instant(weight.duration);
-  cost.backward_input = round_to_instant(input.duration + chunk.sharded_backward);
-  cost.activation = saved.chunk;
-  cost.weight_gradient_input = saved.weight_gradient_inputs;
-  cost.forward_transient = saved.forward_transient;
-  cost.backward_transient = saved.backward_transient;
-  cost.gradient_reduce = round_to_instant(chunk.reduce_exposed);
-  cost.parameter_gather = round_to_instant(chunk.gather_exposed);
-  return cost;
 }
 
 }  // namespace
@@ -72,6 +45,53 @@ std::vector<std::vector<ChunkContent>> chunk_contents(const Transformer& transfo
   return contents;
 }
 
+ChunkTasks price_chunk(const LoweringInput& input, const ChunkContent& content,
+                       const TaskPricer& pricer) {
+  auto ops = std::make_shared<const TaskOps>(lower_chunk(input, content));
+  return {.ops = ops,
+          .forward = pricer.price(ops->forward),
+          .backward = pricer.price(ops->backward),
+          .backward_input = pricer.price(ops->backward, TaskPart::WithoutWeightGradient),
+          .backward_weight = pricer.price(ops->backward, TaskPart::WeightGradientOnly),
+          .saved = saved_activations(input, content)};
+}
+
+ChunkCost chunk_cost(const PricedChunk& chunk, const ChunkTasks& tasks) {
+  ChunkCost cost;
+  cost.forward = round_to_instant(chunk.forward.duration + chunk.sharded_forward);
+  cost.backward = round_to_instant(chunk.backward.duration + chunk.sharded_backward);
+  cost.backward_input = round_to_instant(tasks.backward_input.duration + chunk.sharded_backward);
+  cost.backward_weight = round_to_instant(tasks.backward_weight.duration);
+  cost.activation = tasks.saved.chunk;
+  cost.weight_gradient_input = tasks.saved.weight_gradient_inputs;
+  cost.forward_transient = tasks.saved.forward_transient;
+  cost.backward_transient = tasks.saved.backward_transient;
+  cost.gradient_reduce = round_to_instant(chunk.reduce_exposed);
+  cost.parameter_gather = round_to_instant(chunk.gather_exposed);
+  return cost;
+}
+
+Instant pipeline_hop(const Job& job) {
+  if (job.plan.pipeline == 1) return {};
+  const LoweringInput input{job.transformer, job.plan, job.software};
+  return round_to_instant(collective_time(CollectiveKind::SendReceive, pipeline_message(input),
+                                          group_topology(job, GroupKind::Pipeline))
+                              .time);
+}
+
+ProgramSpec program_shape(const Plan& plan) {
+  ProgramSpec spec;
+  spec.pipeline = plan.pipeline;
+  spec.model_chunks = plan.model_chunks;
+  spec.micro_batches = static_cast<int>(plan.num_micro_batches());
+  spec.schedule = plan.schedule;
+  spec.orders = plan.orders;
+  spec.overlap_p2p = plan.overlap_p2p;
+  spec.overlap_grad_reduce = plan.overlap_grad_reduce;
+  spec.overlap_param_gather = plan.overlap_param_gather;
+  return spec;
+}
+
 JobProgram build_job_program(const Job& job, const PricedEffects& effects) {
   const Plan& plan = job.plan;
   const LoweringInput input{job.transformer, plan, job.software};
@@ -81,39 +101,31 @@ JobProgram build_job_program(const Job& job, const PricedEffects& effects) {
 
   JobProgram program;
   ProgramSpec& spec = program.spec;
-  spec.pipeline = plan.pipeline;
-  spec.model_chunks = plan.model_chunks;
-  spec.micro_batches = static_cast<int>(plan.num_micro_batches());
-  spec.schedule = plan.schedule;
-  spec.orders = plan.orders;
-  spec.overlap_p2p = plan.overlap_p2p;
-  spec.overlap_grad_reduce = plan.overlap_grad_reduce;
-  spec.overlap_param_gather = plan.overlap_param_gather;
-
+  spec = program_shape(plan);
   const bool split_backward = pipeline_shape(spec).split_backward;
-  std::map<ContentKey, PricedChunk> priced;
-  std::map<ContentKey, SavedActivations> saved;
+  struct Priced {
+    PricedChunk chunk;
+    ChunkCost cost;
+  };
+  std::map<ChunkContent, Priced> priced;  // Chunks with equal content are priced once.
   for (int stage = 0; stage < plan.pipeline; ++stage) {
     PricedStage result;
     StageCost cost;
     for (const ChunkContent& content : contents[stage]) {
-      const ContentKey key = key_of(content);
-      if (!priced.contains(key)) {
-        PricedChunk chunk;
+      const auto [place, is_new] = priced.try_emplace(content);
+      auto& [chunk, its_cost] = place->second;
+      if (is_new) {
+        const ChunkTasks tasks = price_chunk(input, content, pricer);
         chunk.content = content;
-        chunk.ops = std::make_shared<const TaskOps>(lower_chunk(input, content));
-        chunk.forward = pricer.price(chunk.ops->forward);
-        chunk.backward = pricer.price(chunk.ops->backward);
+        chunk.ops = tasks.ops;
+        chunk.forward = tasks.forward;
+        chunk.backward = tasks.backward;
         traffic.price(content, chunk);
-        if (split_backward) {
-          chunk.backward = pricer.price(chunk.ops->backward, TaskPart::WithoutWeightGradient) +
-                           pricer.price(chunk.ops->backward, TaskPart::WeightGradientOnly);
-        }
-        priced.emplace(key, std::move(chunk));
-        saved.emplace(key, saved_activations(input, content));
+        if (split_backward) chunk.backward = tasks.backward_input + tasks.backward_weight;
+        its_cost = chunk_cost(chunk, tasks);
       }
-      result.chunks.push_back(priced.at(key));
-      cost.chunks.push_back(chunk_cost(result.chunks.back(), pricer, saved.at(key)));
+      result.chunks.push_back(chunk);
+      cost.chunks.push_back(its_cost);
     }
     result.parameters = traffic.stage_parameters(contents[stage]);
     traffic.price_optimizer(input, pricer, result);
@@ -122,12 +134,7 @@ JobProgram build_job_program(const Job& job, const PricedEffects& effects) {
     spec.stages.push_back(std::move(cost));
     program.stages.push_back(std::move(result));
   }
-  if (plan.pipeline > 1) {
-    const Seconds hop = collective_time(CollectiveKind::SendReceive, pipeline_message(input),
-                                        group_topology(job, GroupKind::Pipeline))
-                            .time;
-    spec.send_activation = spec.send_gradient = round_to_instant(hop);
-  }
+  spec.send_activation = spec.send_gradient = pipeline_hop(job);
   return program;
 }
 

@@ -38,6 +38,25 @@ struct JobProgram {
   Seconds step_overhead;  // Host work once a step: data, logging, synchronisation.
 };
 
+// The tasks of one chunk by themselves, before any data-parallel traffic.
+struct ChunkTasks {
+  std::shared_ptr<const TaskOps> ops;
+  TaskPrice forward, backward;
+  TaskPrice backward_input, backward_weight;  // The same backward, split.
+  SavedActivations saved;
+};
+ChunkTasks price_chunk(const LoweringInput& input, const ChunkContent& content,
+                       const TaskPricer& pricer);
+
+// `chunk` with its data-parallel traffic, `tasks` what it was priced from.
+ChunkCost chunk_cost(const PricedChunk& chunk, const ChunkTasks& tasks);
+
+// One hop of a micro-batch between neighbouring stages; nothing for a single stage.
+Instant pipeline_hop(const Job& job);
+
+// The program without costs: what schedules and memory profiles ask for.
+ProgramSpec program_shape(const Plan& plan);
+
 JobProgram build_job_program(const Job& job, const PricedEffects& effects = {});
 
 // The contents of every chunk, [stage][chunk], under the schedule's chunk-to-rank map.

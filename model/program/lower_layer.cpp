@@ -102,14 +102,17 @@ void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, doubl
   if (sizes.fp8) ops.memory(name, 2 * elements, 2 * elements, 1);
 }
 
+// An eager RMSNorm is cast, square, mean, scale, cast and weight: six kernels, fp32 in between.
+bool is_composite_norm(const LoweringInput& input) {
+  return input.software.fusion == ElementwiseFusion::Eager &&
+         input.transformer.norm == NormKind::RmsNorm;
+}
+
 void norm_forward(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
                   std::string_view name) {
   const double x = as_double(sizes.tokens_sp * sizes.hidden);
   const double e = sizes.element;
-  const bool composite = input.software.fusion == ElementwiseFusion::Eager &&
-                         input.transformer.norm == NormKind::RmsNorm;
-  // An eager RMSNorm is cast, square, mean, scale, cast and weight: six kernels, fp32 in between.
-  if (composite) {
+  if (is_composite_norm(input)) {
     ops.memory(name, 16 * x, 14 * x, 6);
   } else {
     ops.memory(name, e * x, e * x);
@@ -120,9 +123,7 @@ void norm_backward(const LoweringInput& input, const LayerSizes& sizes, OpList& 
                    std::string_view name) {
   const double x = as_double(sizes.tokens_sp * sizes.hidden);
   const double e = sizes.element;
-  const bool composite = input.software.fusion == ElementwiseFusion::Eager &&
-                         input.transformer.norm == NormKind::RmsNorm;
-  if (composite) {
+  if (is_composite_norm(input)) {
     ops.memory(name, 30 * x, 20 * x, 9);
   } else if (input.software.fusion == ElementwiseFusion::FullyFused) {
     ops.memory(name, 2 * e * x, e * x, 2);  // dy, x → dx; partial sums of the scale stay on chip.

@@ -5,6 +5,7 @@
 #ifndef MEGATWIN_MODEL_PROGRAM_LOWERING_H_
 #define MEGATWIN_MODEL_PROGRAM_LOWERING_H_
 
+#include <compare>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,7 @@ struct ChunkContent {
   bool head = false;  // Final norm, logits and loss.
 
   int layers() const { return dense_layers + moe_layers; }
-  friend bool operator==(const ChunkContent&, const ChunkContent&) = default;
+  friend auto operator<=>(const ChunkContent&, const ChunkContent&) = default;
 };
 
 struct LoweringInput {

@@ -8,9 +8,7 @@
 #include <utility>
 
 #include "model/assert.h"
-#include "model/collective_cost.h"
 #include "model/program/data_parallel.h"
-#include "model/program/group_topology.h"
 #include "model/program/job_program.h"
 #include "model/program/task_price.h"
 
@@ -24,26 +22,13 @@ using model::Plan;
 using model::PricedChunk;
 using model::Seconds;
 using model::StageCost;
-using model::TaskPart;
 
 // Beyond this many tables the oldest work is thrown away as a whole; what comes back is priced
 // again to the same bits.
 constexpr std::size_t kTablesMax = 96;
 
-using ContentKey = std::tuple<int, int, int, bool, bool>;
 // The sum of a stage's chunks; whether the first has experts; whether the last has the head.
-using StageKey = std::tuple<ContentKey, bool, bool>;
-ContentKey key_of(const ChunkContent& content) {
-  return {content.dense_layers, content.moe_layers, content.mtp_layers, content.embedding,
-          content.head};
-}
-
-// The tasks of one chunk before any data-parallel traffic.
-struct ChunkTasks {
-  model::TaskPrice forward, backward;
-  Seconds backward_input;
-  ChunkCost cost;  // Without what the traffic adds.
-};
+using StageKey = std::tuple<ChunkContent, bool, bool>;
 
 // What every stage of one content holds beside its chunks.
 struct StageFixed {
@@ -102,8 +87,7 @@ class PlanPricer::TaskTable {
       cost.buffers = fixed.buffers;
       cost.overhead = fixed.overhead;
     }
-    priced.send = {};
-    if (plan.pipeline > 1) priced.send = hop(traffic);
+    priced.send = hop(traffic);
   }
 
  private:
@@ -113,7 +97,7 @@ class PlanPricer::TaskTable {
         : job(with_plan(base, plan)), data_parallel(job, model::PricedEffects{}) {}
     Job job;
     model::DataParallelTraffic data_parallel;
-    std::map<ContentKey, ChunkCost> chunks;
+    std::map<ChunkContent, ChunkCost> chunks;
     std::map<StageKey, StageFixed> stages;
     std::optional<model::Instant> hop;
   };
@@ -137,42 +121,27 @@ class PlanPricer::TaskTable {
     return *traffic;
   }
 
-  const ChunkTasks& tasks_of(const ChunkContent& content) {
-    const auto [place, is_new] = tasks_.try_emplace(key_of(content));
-    if (!is_new) return place->second;
-    const model::LoweringInput input{job_.transformer, job_.plan, job_.software};
-    const model::TaskOps ops = model::lower_chunk(input, content);
-    ChunkTasks& tasks = place->second;
-    tasks.forward = pricer_.price(ops.forward);
-    tasks.backward = pricer_.price(ops.backward);
-    tasks.backward_input = pricer_.price(ops.backward, TaskPart::WithoutWeightGradient).duration;
-    const Seconds weight = pricer_.price(ops.backward, TaskPart::WeightGradientOnly).duration;
-    tasks.cost.backward_weight = model::round_to_instant(weight);
-    const model::SavedActivations saved = model::saved_activations(input, content);
-    tasks.cost.activation = saved.chunk;
-    tasks.cost.weight_gradient_input = saved.weight_gradient_inputs;
-    tasks.cost.forward_transient = saved.forward_transient;
-    tasks.cost.backward_transient = saved.backward_transient;
-    return tasks;
+  const model::ChunkTasks& tasks_of(const ChunkContent& content) {
+    const auto [place, is_new] = tasks_.try_emplace(content);
+    if (is_new) {
+      const model::LoweringInput input{job_.transformer, job_.plan, job_.software};
+      place->second = model::price_chunk(input, content, pricer_);
+      place->second.ops.reset();  // Nobody asks a searched plan for its operations.
+    }
+    return place->second;
   }
 
   const ChunkCost& cost_of(Traffic& traffic, const ChunkContent& content) {
-    const auto [place, is_new] = traffic.chunks.try_emplace(key_of(content));
+    const auto [place, is_new] = traffic.chunks.try_emplace(content);
     if (!is_new) return place->second;
-    const ChunkTasks& tasks = tasks_of(content);
+    const model::ChunkTasks& tasks = tasks_of(content);
     PricedChunk chunk;
     chunk.content = content;
     chunk.forward = tasks.forward;
     chunk.backward = tasks.backward;
     traffic.data_parallel.price(content, chunk);
-    ChunkCost& cost = place->second;
-    cost = tasks.cost;
-    cost.forward = model::round_to_instant(chunk.forward.duration + chunk.sharded_forward);
-    cost.backward = model::round_to_instant(chunk.backward.duration + chunk.sharded_backward);
-    cost.backward_input = model::round_to_instant(tasks.backward_input + chunk.sharded_backward);
-    cost.gradient_reduce = model::round_to_instant(chunk.reduce_exposed);
-    cost.parameter_gather = model::round_to_instant(chunk.gather_exposed);
-    return cost;
+    place->second = model::chunk_cost(chunk, tasks);
+    return place->second;
   }
 
   // Chunks of a stage add up: how its layers are cut into chunks does not matter here.
@@ -185,8 +154,8 @@ class PlanPricer::TaskTable {
       sum.embedding = sum.embedding || content.embedding;
       sum.head = sum.head || content.head;
     }
-    const auto [place, is_new] = traffic.stages.try_emplace(
-        {key_of(sum), contents.front().moe_layers > 0, contents.back().head});
+    const auto [place, is_new] =
+        traffic.stages.try_emplace({sum, contents.front().moe_layers > 0, contents.back().head});
     if (!is_new) return place->second;
     const model::LoweringInput input{traffic.job.transformer, traffic.job.plan,
                                      traffic.job.software};
@@ -206,20 +175,13 @@ class PlanPricer::TaskTable {
   }
 
   static model::Instant hop(Traffic& traffic) {
-    if (!traffic.hop) {
-      const Job& job = traffic.job;
-      const model::LoweringInput input{job.transformer, job.plan, job.software};
-      traffic.hop = model::round_to_instant(
-          model::collective_time(model::CollectiveKind::SendReceive, model::pipeline_message(input),
-                                 model::group_topology(job, model::GroupKind::Pipeline))
-              .time);
-    }
+    if (!traffic.hop) traffic.hop = model::pipeline_hop(traffic.job);
     return *traffic.hop;
   }
 
   Job job_;
   model::TaskPricer pricer_;
-  std::map<ContentKey, ChunkTasks> tasks_;
+  std::map<ChunkContent, model::ChunkTasks> tasks_;
   std::map<TrafficKey, std::unique_ptr<Traffic>> traffic_;
 };
 
@@ -275,20 +237,8 @@ const PricedPlan& PlanPricer::price(const Plan& plan) {
   return priced_;
 }
 
-model::ProgramSpec program_shape(const Plan& plan) {
-  model::ProgramSpec spec;
-  spec.pipeline = plan.pipeline;
-  spec.model_chunks = plan.model_chunks;
-  spec.micro_batches = static_cast<int>(plan.num_micro_batches());
-  spec.schedule = plan.schedule;
-  spec.overlap_p2p = plan.overlap_p2p;
-  spec.overlap_grad_reduce = plan.overlap_grad_reduce;
-  spec.overlap_param_gather = plan.overlap_param_gather;
-  return spec;
-}
-
 model::ProgramSpec program_spec(const Plan& plan, const PricedPlan& priced) {
-  model::ProgramSpec spec = program_shape(plan);
+  model::ProgramSpec spec = model::program_shape(plan);
   for (int stage = 0; stage < plan.pipeline; ++stage) spec.stages.push_back(priced.stage(stage));
   spec.send_activation = spec.send_gradient = priced.send;
   return spec;

@@ -62,9 +62,6 @@ class PlanPricer {
 // The whole program of a priced plan, one entry a stage, as build_job_program() makes it.
 model::ProgramSpec program_spec(const model::Plan& plan, const PricedPlan& priced);
 
-// The same without costs: what schedules and memory profiles ask for.
-model::ProgramSpec program_shape(const model::Plan& plan);
-
 }  // namespace megatwin::sim
 
 #endif  // MEGATWIN_SIM_SEARCH_PLAN_PRICER_H_
