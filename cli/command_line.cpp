@@ -242,12 +242,9 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
   app.footer(kExamples);
   app.require_subcommand(1);
   const std::vector<std::pair<const char*, Action>> actions = {
-      {"simulate", add_simulate(app, world, console)},
-      {"search", add_search(app, console)},
-      {"validate", add_validate(app, console)},
-      {"import", add_import(app, console)},
-      {"topology", add_topology(app, world, console)},
-      {"doctor", add_doctor(app, console)}};
+      {"simulate", add_simulate(app, world, console)}, {"search", add_search(app, console)},
+      {"validate", add_validate(app, console)},        {"import", add_import(app, console)},
+      {"topology", add_topology(app, world, console)}, {"doctor", add_doctor(app, console)}};
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back.
     app.parse(std::move(reversed));
