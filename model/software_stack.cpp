@@ -83,6 +83,30 @@ std::optional<Framework> framework_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+bool is_megatron(Framework framework) {
+  switch (framework) {
+    case Framework::MegatronCore:
+    case Framework::Megatron2020:
+    case Framework::Megatron2021:
+    case Framework::Megatron2022:
+    case Framework::MegatronDeepspeed:
+      return true;
+    case Framework::Megatwin:
+    case Framework::DeepspeedZero3:
+    case Framework::Fsdp1:
+    case Framework::Fsdp2:
+    case Framework::Maxtext:
+    case Framework::Paxml:
+    case Framework::PytorchCompile:
+      return false;
+  }
+  return false;
+}
+
+std::int64_t vocabulary_unit(const SoftwareStack& software) {
+  return is_megatron(software.framework) ? 128 : 1;
+}
+
 std::string_view name_of(Framework framework) {
   for (const auto& [candidate, text] : kNames) {
     if (candidate == framework) return text;

@@ -4,6 +4,7 @@
 #ifndef MEGATWIN_MODEL_SOFTWARE_STACK_H_
 #define MEGATWIN_MODEL_SOFTWARE_STACK_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,6 +77,11 @@ struct SoftwareStack {
 
 std::optional<Framework> framework_from_name(std::string_view name);
 std::string_view name_of(Framework framework);
+// Megatron-LM of any age, and Megatron-DeepSpeed.
+bool is_megatron(Framework framework);
+// The vocabulary is padded to a multiple of this times the tensor size.
+// Source: Megatron-LM, --make-vocab-size-divisible-by.
+std::int64_t vocabulary_unit(const SoftwareStack& software);
 std::vector<std::string> framework_names();
 
 // The stack's defaults as its own code has them.

@@ -90,7 +90,8 @@ RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content
   stage.has_mtp = content.mtp_layers > 0;
   const WeightSharding sharding{.tensor = job_.plan.tensor,
                                 .expert = job_.plan.expert,
-                                .expert_tensor = job_.plan.effective_expert_tensor()};
+                                .expert_tensor = job_.plan.effective_expert_tensor(),
+                                .vocab_divisible_by = vocabulary_unit(job_.software)};
   RankParameters parameters = rank_parameters(model, stage, sharding);
   if (!job_.software.shards_head && job_.plan.tensor > 1) {
     // Embedding and head are whole on every tensor rank.

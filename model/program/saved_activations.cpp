@@ -36,8 +36,9 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const double stored = sizes.fp8 ? 1 : e;  // A quantised operand is what its product keeps.
   LayerSaved saved;
   saved.input = e * x;
-  // Residual in the middle, and both norm outputs.
-  saved.norms = e * x + 2 * stored * x;
+  // Residual in the middle, and what the norms put out; norms after a half layer keep their input.
+  const int norms = model.norms_per_layer;
+  saved.norms = e * x + std::min(norms, 2) * stored * x + std::max(0, norms - 2) * e * x;
   if (software.dropout) saved.masks = 2 * x;
   double out_width = as_double(sizes.query_width);
   if (model.latent) {
@@ -48,7 +49,8 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
                 (2 * heads * as_double(mla.qk_nope_head_dim + mla.qk_rope_head_dim) + out_width +
                  as_double(mla.q_lora_rank + mla.kv_lora_rank + mla.qk_rope_head_dim));
   } else {
-    saved.qkv = e * T * as_double(sizes.query_width + 2 * sizes.key_value_width);
+    const std::int64_t gate = model.attention_output_gate ? sizes.query_width : 0;
+    saved.qkv = e * T * as_double(sizes.query_width + gate + 2 * sizes.key_value_width);
   }
   saved.core_output = e * T * out_width + (sizes.fp8 ? T * out_width : 0);
   if (software.attention == AttentionKernel::Unfused) {
@@ -65,9 +67,7 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
     return saved;
   }
   const MixtureOfExperts& experts = *model.experts;
-  const double routed = as_double(sizes.tokens_sp * experts.experts_per_token) *
-                        input.plan.expert_capacity_imbalance *
-                        (sizes.sequence_parallel ? sizes.expert_tensor : 1);
+  const double routed = expert_rows(input, sizes);
   const double ffn = as_double(experts.expert_ffn_size) / sizes.expert_tensor;
   const double gate = is_gated(model.activation) ? 2 : 1;
   saved.experts = 4 * as_double(sizes.tokens_sp * experts.num_experts) * 2 +
@@ -131,21 +131,18 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
   const double x = sizes.element * as_double(sizes.tokens_sp * sizes.hidden);
   const double logits = as_double(sizes.tokens) * as_double(sizes.vocab);
   double chunk = 0, wgrad = 0, recomputed_layer = 0;
-  const auto add_layers = [&](int count, bool moe) {
+  const auto add_layers = [&](int count, int recomputed, bool moe) {
     if (count == 0) return;
     const LayerSaved saved = layer_saved(input, sizes, moe);
-    int recomputed = count;
-    if (plan.recompute == RecomputeKind::Full && plan.recompute_layers > 0) {
-      recomputed = std::min(count, plan.recompute_layers);
-    }
     chunk += recomputed * kept(saved, plan.recompute) + (count - recomputed) * saved.all();
     wgrad += count * weight_gradient_inputs(input, sizes, moe);
     if (plan.recompute != RecomputeKind::None) {
       recomputed_layer = std::max(recomputed_layer, saved.all() - kept(saved, plan.recompute));
     }
   };
-  add_layers(content.dense_layers, false);
-  add_layers(content.moe_layers + content.mtp_layers,
+  const RecomputedLayers recomputed = recomputed_layers(plan, content);
+  add_layers(content.dense_layers, recomputed.dense, false);
+  add_layers(content.moe_layers + content.mtp_layers, recomputed.moe + recomputed.mtp,
              content.moe_layers + content.mtp_layers > 0 && input.transformer.experts.has_value());
   if (content.embedding && input.software.dropout)
     chunk += as_double(sizes.tokens_sp * sizes.hidden);
