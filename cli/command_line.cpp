@@ -123,8 +123,13 @@ Action add_validate(CLI::App& app, Console& console) {
   CLI::App* command =
       app.add_subcommand("validate", "Hold predictions against published measurements");
   auto arguments = std::make_shared<ValidateArguments>();
-  command->add_option("rows", arguments->file, "Measured steps (.csv) or operations (.jsonl)")
+  command
+      ->add_option("rows", arguments->file,
+                   "Measured steps (.csv), operations (.jsonl), or collectives: a log of "
+                   "nccl-tests (.log, .txt), a table of microbenchmarks (.csv)")
       ->required();
+  command->add_option("--machine", arguments->machine, "On which the collectives were measured")
+      ->type_name("NODE");
   command->add_option("--gpu", arguments->gpu, "On which the operations of a .jsonl were measured")
       ->type_name("GPU");
   command
@@ -152,7 +157,7 @@ Action add_import(CLI::App& app, Console& console) {
   auto arguments = std::make_shared<ImportArguments>();
   command
       ->add_option("file", arguments->words,
-                   "FILE, or its kind (hf, megatron, nemo, primus) and FILE")
+                   "FILE, or its kind (hf, megatron, nemo, primus, or a network's) and FILE")
       ->required();
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   add_diagnostics(*command, arguments->json_diagnostics);
@@ -172,6 +177,7 @@ Action add_topology(CLI::App& app, const World& world, Console& console) {
       ->take_all()
       ->allow_extra_args(false);
   show->add_option("--svg", arguments->svg, "Write the picture")->type_name("FILE");
+  show->add_flag("--json", arguments->json, "One JSON object on stdout: vertices and links");
   add_diagnostics(*show, arguments->json_diagnostics);
   return [arguments, &world, &console] { return topology_command(*arguments, world, console); };
 }

@@ -5,14 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/fabric_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/hardware_reader.h"
 
 namespace megatwin::scenarios {
 namespace {
 
-using model::Fabric;
-using model::FabricKind;
 using model::Gpu;
 using model::HardwareCatalogue;
 using model::Node;
@@ -188,40 +187,6 @@ void check_size(MapReader& reader, model::Cluster& cluster) {
                   "the cluster has " + std::to_string(total) + " GPUs",
                   "at most " + std::to_string(kGpusMax) + " GPUs");
   cluster.groups.clear();
-}
-
-void read_fabric(MapReader& parent, model::Cluster& cluster, Remarks& remarks) {
-  const TreeNode* node = parent.find("fabric");
-  if (node == nullptr) {
-    if (cluster.num_gpus() > 0 && (cluster.groups.size() > 1 || cluster.groups[0].count > 1)) {
-      remarks.assumptions.push_back(
-          "The fabric was not given: a rail-optimised fat tree without oversubscription is taken.");
-    }
-    return;
-  }
-  MapReader reader(parent.context(), *node, parent.path_of("fabric"));
-  Fabric& fabric = cluster.fabric;
-  if (const auto kind = reader.choice<FabricKind>(
-          "type", {{"fat-tree", FabricKind::FatTree},
-                   {"rail-optimized-fat-tree", FabricKind::RailOptimizedFatTree},
-                   {"single-switch", FabricKind::SingleSwitch},
-                   {"dragonfly", FabricKind::Dragonfly},
-                   {"torus", FabricKind::Torus},
-                   {"ideal", FabricKind::Ideal}})) {
-    fabric.kind = *kind;
-  }
-  if (const auto ratio = reader.number("oversubscription", {.min = 1, .max = 1000})) {
-    fabric.oversubscription = *ratio;
-  }
-  if (const auto latency = reader.read("switch_latency", parse_time, Zero::Allowed)) {
-    fabric.switch_latency = *latency;
-  }
-  if (const auto sharp = reader.boolean("sharp")) fabric.sharp = *sharp;
-  // Of one adapter's port, for every machine.
-  if (const auto bandwidth = reader.read("bandwidth", parse_bandwidth)) {
-    for (NodeGroup& group : cluster.groups) group.node.nic_per_direction = *bandwidth;
-  }
-  reader.finish();
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include "model/assert.h"
 #include "scenarios/cluster_reader.h"
+#include "scenarios/disturbance_reader.h"
+#include "scenarios/failure_reader.h"
 #include "scenarios/gpu_profile_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/hardware_reader.h"
@@ -113,6 +115,10 @@ class ScenarioReader {
     take_runnable_attention(job, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
+    job.disturbances = read_disturbances(reader, job.cluster);
+    job.seed = static_cast<std::uint64_t>(reader.integer("seed", {.min = 0}).value_or(1));
+    job.failures = read_failures(reader, job.cluster, remarks);
+    job.facility = read_facility(reader);
     attach_profile(job, remarks);
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
