@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "sim/job_network.h"
 
@@ -93,9 +95,23 @@ class Chain {
   std::string replica_of(std::size_t unit) const {
     const int count = disturbed_.result.ranks[unit].multiplicity;
     if (count > 1) return " of " + std::to_string(count) + " replicas alike";
-    if (disturbed_.result.ranks.size() != index(job_.plan.data) * index(p_))
-      return " of a replica apart";
-    return " of replica " + std::to_string(unit / index(p_));
+    return " of replica " + std::to_string(first_replica(unit / index(p_)));
+  }
+
+  // Folded classes stand in the order of their first replicas.
+  std::size_t first_replica(std::size_t replica_class) const {
+    const auto begin = disturbed_.unit_factor.begin();
+    const auto replicas = index(job_.plan.data);
+    if (disturbed_.result.ranks.size() == replicas * index(p_)) return replica_class;
+    std::vector<std::vector<double>> classes;
+    for (std::size_t d = 0; d < replicas; ++d) {
+      const auto first = begin + static_cast<std::ptrdiff_t>(d) * p_;
+      std::vector<double> factors(first, first + p_);
+      if (std::find(classes.begin(), classes.end(), factors) != classes.end()) continue;
+      if (classes.size() == replica_class) return d;
+      classes.push_back(std::move(factors));
+    }
+    return replica_class;
   }
 
   // Reductions that the network makes longer, by stage.

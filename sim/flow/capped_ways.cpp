@@ -89,21 +89,28 @@ FlowIndex CappedWays::add_flow(FlowSet& flows, Handle handle, Seconds alone,
 std::vector<LinkLoad> CappedWays::loads(const FlowSet& flows, const std::vector<Seconds>& finish,
                                         Seconds span, std::size_t count) const {
   std::vector<double> carried(links_.size()), delay(links_.size());
+  // Adds a flow to what its links carried. Gives the link that held it: one below its own rate,
+  // which would hold it alone, else the one with the largest demand for its capacity.
+  const auto carry = [&](const Lane& lane, double size) {
+    std::int32_t narrowest = -1, below = -1;
+    double most = 0, least = lane.rate;
+    for (const std::int32_t link : lane.links) {
+      const std::int32_t number = number_[index(link)];
+      carried[index(number)] += size;
+      const double capacity = topology_.link(LinkId{link}).bandwidth.value;
+      if (capacity < least) least = capacity, below = number;
+      const double wanted = demand_[index(link)] / capacity;
+      if (wanted > most) most = wanted, narrowest = number;
+    }
+    return below >= 0 ? below : narrowest;
+  };
   for (const Sent& sent : sent_) {
     const Flow& flow = flows.flows()[index(sent.flow)];
     double start = flow.start.value;
     for (const FlowIndex before : flows.after(sent.flow)) {
       start = std::max(start, finish[index(before)].value);
     }
-    // The link with the largest demand for its capacity is the one that held the flow.
-    std::int32_t narrowest = -1;
-    double most = 0;
-    for (const std::int32_t link : lanes_[index(sent.lane)].links) {
-      const std::int32_t number = number_[index(link)];
-      carried[index(number)] += flow.size.value;
-      const double wanted = demand_[index(link)] / topology_.link(LinkId{link}).bandwidth.value;
-      if (wanted > most) most = wanted, narrowest = number;
-    }
+    const std::int32_t narrowest = carry(lanes_[index(sent.lane)], flow.size.value);
     const double late = finish[index(sent.flow)].value - start - sent.alone;
     if (late > kRounding * sent.alone) delay[index(narrowest)] += late;
   }
