@@ -44,7 +44,7 @@ bool says(const std::string& text, const std::string& part) {
 
 // Megatron-LM issue 756: Mixtral 8x7B, 16 H100, batch 128. After the move to EP 8 with TP 2 a step
 // took 5.52 s. Of expert × tensor sizes over the two machines that one comes first, and the search
-// does not do worse. (The all-gather dispatcher before it is not priced apart; docs/search.md.)
+// does not do worse. (Of the all-gather dispatcher before it: docs/search.md.)
 TEST(ReportedChoices, MixtralWantsExpertsBeforeTensors) {
   const auto job = [](int tensor, int expert) {
     return "model: {name: mixtral-8x7b, sequence_length: 4096}\n"
