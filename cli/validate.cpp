@@ -6,6 +6,7 @@
 
 #include "cli/diagnostics.h"
 #include "cli/report/validation_report.h"
+#include "scenarios/collective_rows.h"
 #include "scenarios/document.h"
 #include "scenarios/gpu_profile_reader.h"
 #include "scenarios/hardware_catalogue.h"
@@ -13,6 +14,7 @@
 #include "scenarios/operation_rows.h"
 #include "sim/simulate.h"
 #include "sim/validate.h"
+#include "sim/validate_collectives.h"
 #include "sim/validate_operations.h"
 
 namespace megatwin::cli {
@@ -114,11 +116,36 @@ model::Result<sim::Validation> validate_jsonl(const ValidateArguments& arguments
   return as_validation(sim::validate_operations(rows, *gpu, profile));
 }
 
+// Logs of nccl-tests, and tables of collectives among microbenchmarks.
+model::Result<sim::Validation> validate_collective_file(const ValidateArguments& arguments,
+                                                        const std::string& text) {
+  const model::HardwareCatalogue catalogue = scenarios::load_hardware_catalogue();
+  if (!arguments.machine.empty() && !catalogue.nodes.contains(arguments.machine)) {
+    std::vector<std::string> names;
+    for (const auto& [name, node] : catalogue.nodes) names.push_back(name);
+    return model::fail(model::Diagnostic{.file = "--machine",
+                                         .message = "unknown node type '" + arguments.machine + "'",
+                                         .allowed = join(names)});
+  }
+  MEGATWIN_TRY(const auto rows, scenarios::is_collective_csv(text)
+                                    ? scenarios::parse_collective_csv(arguments.file, text)
+                                    : scenarios::parse_nccl_log(arguments.file, text));
+  return as_validation(sim::validate_collectives(rows, catalogue, arguments.machine));
+}
+
+model::Result<sim::Validation> validate_file(const ValidateArguments& arguments) {
+  const auto extension = std::filesystem::path(arguments.file).extension();
+  if (extension == ".jsonl") return validate_jsonl(arguments);
+  MEGATWIN_TRY(const std::string text, scenarios::read_file(arguments.file));
+  const bool log = extension == ".log" || extension == ".txt";
+  if (log || scenarios::is_collective_csv(text)) return validate_collective_file(arguments, text);
+  return validate_csv(arguments);
+}
+
 }  // namespace
 
 int validate_command(const ValidateArguments& arguments, Console& console) {
-  const bool operations = std::filesystem::path(arguments.file).extension() == ".jsonl";
-  const auto validation = operations ? validate_jsonl(arguments) : validate_csv(arguments);
+  const auto validation = validate_file(arguments);
   if (!validation) {
     print_diagnostics(validation.error(), arguments.json_diagnostics, console);
     return kExitBadInput;

@@ -12,7 +12,8 @@ namespace megatwin::cli {
 struct ValidateArguments {
   // Steps: CSV with the columns of scenarios/measured/*.csv. Single operations: *.jsonl.
   std::string file;
-  std::string gpu;                   // On which the operations were measured.
+  std::string machine;  // Of the collectives of an nccl-tests log (.log, .txt) or a table of them.
+  std::string gpu;      // On which the operations were measured.
   std::vector<std::string> apart;    // Groups outside the mean and the coverage.
   std::vector<std::string> without;  // Effects to leave out.
   bool json = false;

@@ -66,6 +66,15 @@ StateBytes state_bytes(const Job& job) {
 
 }  // namespace
 
+// A bucket leaves as soon as its layer's gradient is there: all but the last can hide behind the
+// rest of the chunk's backward pass, which they slow.
+Seconds exposed_part(const OverlappedTraffic& pass) {
+  if (!pass.overlapped) return pass.traffic;
+  const double share = 1 - 1 / pass.layers;
+  const Seconds hidden{std::min(pass.traffic.value * share, pass.compute.value * share)};
+  return pass.traffic - hidden + pass.slowdown * hidden;
+}
+
 DataParallelTraffic::DataParallelTraffic(const Job& job, const PricedEffects& effects)
     : job_(job),
       effects_(effects),
@@ -146,13 +155,8 @@ void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk)
   chunk.reduce = reduce_time(parameters);
   if (job_.plan.zero_stage >= 1) chunk.gather = gather_time(parameters);
   const double slowdown = job_.profile.communication_sm_slowdown;
-  // A bucket leaves as soon as its layer's gradient is there: all but the last can hide behind the
-  // rest of the chunk's backward pass, which they slow.
-  const auto exposed = [&](Seconds traffic, Seconds compute, bool overlapped) {
-    if (!overlapped) return traffic;
-    const Seconds hidden{
-        std::min(traffic.value * (1 - 1 / layers), compute.value * (1 - 1 / layers))};
-    return traffic - hidden + slowdown * hidden;
+  const auto exposed = [&](Seconds pass_traffic, Seconds compute, bool overlapped) {
+    return exposed_part({pass_traffic, compute, layers, slowdown, overlapped});
   };
   const Seconds reduce_exposed =
       exposed(chunk.reduce, chunk.backward.duration, job_.plan.overlap_grad_reduce);
