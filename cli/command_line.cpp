@@ -47,7 +47,7 @@ constexpr const char* kSearchExamples =
 constexpr const char* kPlanExamples =
     "\nExamples:\n"
     "  megatwin plan job.yaml\n"
-    "  megatwin plan job.yaml --set 'training.budget=5e6 USD' --html out/plan.html\n"
+    "  megatwin plan job.yaml --set 'target.budget=5e6 USD' --html out/plan.html\n"
     "  megatwin plan large.yaml small.yaml                      several runs on one cluster\n";
 
 using Action = std::function<int()>;
@@ -143,7 +143,7 @@ Action add_plan(CLI::App& app, Console& console) {
           "files", arguments->files,
           "Scenario files (YAML) with a training section; several share the first's cluster")
       ->required();
-  command->add_option("--set", arguments->settings, "Set a key of the file: training.deadline=30 d")
+  command->add_option("--set", arguments->settings, "Set a key of the file: target.deadline=30 d")
       ->take_all()
       ->allow_extra_args(false);
   command

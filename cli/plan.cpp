@@ -31,11 +31,11 @@ model::Result<scenarios::Scenario> load(const PlanArguments& arguments, const st
     faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
     return model::fail(std::move(faults));
   }
-  if (!scenario->training) {
+  if (!scenario->target) {
     faults.push_back({.file = file,
-                      .key = "training",
+                      .key = "target",
                       .message = "is missing: what is to be trained, and within what limits",
-                      .allowed = "such as training: {tokens: 300e9, deadline: 30 d}"});
+                      .allowed = "such as target: {tokens: 300e9, deadline: 30 d}"});
   }
   if (scenario->search) {
     const auto space = sim::search_space(scenario->jobs.front(), *scenario->search);
@@ -74,11 +74,11 @@ int plan_one(const PlanArguments& arguments, const scenarios::Scenario& scenario
   {
     WorkProgressLine line(console);
     request.progress = [&](const sim::WorkProgress& progress) { line.show(progress); };
-    answer = sim::plan_purchase(job, *scenario.training, request);
+    answer = sim::plan_purchase(job, *scenario.target, request);
   }
   const std::chrono::duration<double> elapsed = Clock::now() - start;
   const PurchaseSummary summary{
-      .job = job, .wish = *scenario.training, .answer = answer, .elapsed = {elapsed.count()}};
+      .job = job, .wish = *scenario.target, .answer = answer, .elapsed = {elapsed.count()}};
   if (!arguments.html.empty()) write_file(arguments.html, html_purchase(summary));
   console.out << (arguments.json ? json_purchase(summary) : terminal_purchase(summary));
   return answer.unmet ? kExitRefused : kExitAnswer;
@@ -92,7 +92,7 @@ int plan_shared(const PlanArguments& arguments, const std::vector<scenarios::Sce
   std::vector<sim::SharedJob> jobs;
   std::vector<std::vector<sim::PurchaseOption>> options;
   for (const scenarios::Scenario& scenario : scenarios) {
-    model::TrainingWish wish = *scenario.training;
+    model::TrainingWish wish = *scenario.target;
     wish.offers = {{.group = group, .profile = first.profile, .count_max = group.count}};
     const auto deadline = std::exchange(wish.deadline, std::nullopt);
     wish.budget.reset();

@@ -41,14 +41,14 @@ model::Job searched_job(const scenarios::Scenario& scenario) {
 // The wish on the machines that are searched.
 model::Result<std::optional<model::TrainingWish>> wish_of(const scenarios::Scenario& scenario,
                                                           const model::Job& job) {
-  std::optional<model::TrainingWish> wish = scenario.training;
+  std::optional<model::TrainingWish> wish = scenario.target;
   if (!wish) return wish;
   const model::NodeGroup& group = job.cluster.groups.front();
   wish->offers = {{.group = group, .profile = job.profile, .count_max = group.count}};
   if (wish->budget && group.node.price_per_hour.value <= 0) {
     return model::fail(model::Diagnostic{
         .file = job.name,
-        .key = "training.budget",
+        .key = "target.budget",
         .message = "cannot be kept: the price of " + group.node.name + " is not known",
         .allowed = "give it as price_per_hour of the cluster's machines, such as 30 USD/h"});
   }

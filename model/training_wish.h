@@ -1,4 +1,4 @@
-// What somebody wants trained and what they may spend on it: the `training:` section of a scenario
+// What somebody wants trained and what they may spend on it: the `target:` section of a scenario
 // as plain data. Whether and how it can be had is answered by sim/purchase/.
 #ifndef MEGATWIN_MODEL_TRAINING_WISH_H_
 #define MEGATWIN_MODEL_TRAINING_WISH_H_

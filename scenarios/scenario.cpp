@@ -15,7 +15,7 @@
 #include "scenarios/overrides.h"
 #include "scenarios/plan_reader.h"
 #include "scenarios/software_reader.h"
-#include "scenarios/training_reader.h"
+#include "scenarios/target_reader.h"
 #include "scenarios/yaml_reader.h"
 
 namespace megatwin::scenarios {
@@ -102,7 +102,7 @@ class ScenarioReader {
   void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
     ReadContext context(point.document.sources);
     MapReader reader(context, point.document.root, "");
-    scenario.jobs.push_back(read_job(reader, scenario.training));
+    scenario.jobs.push_back(read_job(reader, scenario.target));
     scenario.jobs.back().name += point.settings;
     scenario.search = read_search(reader, scenario.jobs.back().cluster);
     reader.finish();
@@ -111,7 +111,7 @@ class ScenarioReader {
   }
 
  private:
-  model::Job read_job(MapReader& reader, std::optional<model::TrainingWish>& training) {
+  model::Job read_job(MapReader& reader, std::optional<model::TrainingWish>& target) {
     model::Job job;
     Remarks remarks;
     job.name = reader.text("name").value_or(file_);
@@ -140,11 +140,11 @@ class ScenarioReader {
     job.failures = read_failures(reader, job.cluster, remarks);
     job.facility = read_facility(reader);
     attach_profile(job, remarks);
-    Remarks of_training;  // They do not bear on a step.
-    const auto wish = read_training(reader, job, catalogue, of_training);
-    if (wish && !training) {
-      training = wish;
-      training->assumptions = std::move(of_training.assumptions);
+    Remarks of_target;  // They do not bear on a step.
+    const auto wish = read_target(reader, job, catalogue, of_target);
+    if (wish && !target) {
+      target = wish;
+      target->assumptions = std::move(of_target.assumptions);
     }
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);

@@ -30,9 +30,9 @@ struct SearchRequest {
 };
 
 struct Scenario {
-  std::vector<model::Job> jobs;                 // One, or one a point of the sweep.
-  std::optional<SearchRequest> search;          // Of the file; the same for every point.
-  std::optional<model::TrainingWish> training;  // Likewise, of the first point.
+  std::vector<model::Job> jobs;               // One, or one a point of the sweep.
+  std::optional<SearchRequest> search;        // Of the file; the same for every point.
+  std::optional<model::TrainingWish> target;  // Likewise, of the first point.
 };
 
 // Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once.

@@ -18,19 +18,19 @@ using sim::PurchaseOption;
 
 struct Wish {
   model::Job job;
-  model::TrainingWish training;
+  model::TrainingWish target;
 };
 
-// `limits` goes into the training section.
+// `limits` goes into the target section.
 Wish wish_of(const std::string& model, int global_batch, const std::string& machines,
              const std::string& limits) {
   const std::string yaml =
       yaml_of(model, 1, "megatron-core", global_batch) +
-      "training: {tokens: 20e9, failures_per_node_day: 0.01, checkpoint_time: 30 s, restart: 10 "
+      "target: {tokens: 20e9, failures_per_node_day: 0.01, checkpoint_time: 30 s, restart: 10 "
       "min, replacement: 1 d, facility_factor: 1.2, machines: " +
       machines + limits + "}\n";
   scenarios::Scenario scenario = scenario_from(yaml);
-  return {scenario.jobs.front(), *scenario.training};
+  return {scenario.jobs.front(), *scenario.target};
 }
 
 constexpr const char* kTwoKinds =
@@ -38,7 +38,7 @@ constexpr const char* kTwoKinds =
     "price_per_hour: 44 USD/h}]";
 
 PurchaseAnswer answer_of(const Wish& wish, int threads = 2) {
-  return sim::plan_purchase(wish.job, wish.training,
+  return sim::plan_purchase(wish.job, wish.target,
                             {.num_threads = threads,
                              .memory_margin = 0,
                              .space = [](const model::Job& job) { return sim::short_space(job); },
@@ -48,13 +48,13 @@ PurchaseAnswer answer_of(const Wish& wish, int threads = 2) {
 // Every count of every kind, one by one.
 std::vector<PurchaseOption> all_options(const Wish& wish) {
   std::vector<PurchaseOption> options;
-  for (int offer = 0; offer < std::ssize(wish.training.offers); ++offer) {
-    const auto& machine = wish.training.offers[static_cast<std::size_t>(offer)];
+  for (int offer = 0; offer < std::ssize(wish.target.offers); ++offer) {
+    const auto& machine = wish.target.offers[static_cast<std::size_t>(offer)];
     for (int count = machine.count_min; count <= machine.count_max; ++count) {
       const model::Job job = sim::job_on(wish.job, machine, count);
       auto report = sim::best_plan(job, sim::short_space(job));
       if (report) {
-        options.push_back(sim::purchase_option(job, wish.training, offer, *std::move(report)));
+        options.push_back(sim::purchase_option(job, wish.target, offer, *std::move(report)));
       }
     }
   }
@@ -225,13 +225,13 @@ TEST(UnmetPurchase, PrimeLayerCountsAreNoObstacle) {
 TEST(TrainingSection, SaysEveryMistakeWithItsPlace) {
   const auto scenario = scenarios::parse_scenario(
       "test.yaml", yaml_of("gpt-7.5b", 1, "megatron-core", 64) +
-                       "training: {deadline: 30, budget: 5 USD, machines: [{type: dgx-h100, min: "
+                       "target: {deadline: 30, budget: 5 USD, machines: [{type: dgx-h100, min: "
                        "4, max: 2}], spare: 2}\n");
   ASSERT_FALSE(scenario.has_value());
   const std::string text = model::to_text(scenario.error());
   for (const char* said :
-       {"training.tokens", "'30' has no unit", "training.machines[0].min: is more than max, 2",
-        "the price of dgx-h100 is not known", "training.spare: unknown key"}) {
+       {"target.tokens", "'30' has no unit", "target.machines[0].min: is more than max, 2",
+        "the price of dgx-h100 is not known", "target.spare: unknown key"}) {
     EXPECT_NE(text.find(said), std::string::npos) << said << " in\n" << text;
   }
 }

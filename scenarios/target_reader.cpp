@@ -1,4 +1,4 @@
-#include "scenarios/training_reader.h"
+#include "scenarios/target_reader.h"
 
 #include <algorithm>
 #include <string>
@@ -132,12 +132,12 @@ void check_prices(MapReader& reader, const TrainingWish& wish) {
 
 }  // namespace
 
-std::optional<TrainingWish> read_training(MapReader& scenario, const model::Job& job,
-                                          const model::HardwareCatalogue& catalogue,
-                                          Remarks& remarks) {
-  const TreeNode* node = scenario.find("training");
+std::optional<TrainingWish> read_target(MapReader& scenario, const model::Job& job,
+                                        const model::HardwareCatalogue& catalogue,
+                                        Remarks& remarks) {
+  const TreeNode* node = scenario.find("target");
   if (node == nullptr) return std::nullopt;
-  MapReader reader(scenario.context(), *node, scenario.path_of("training"));
+  MapReader reader(scenario.context(), *node, scenario.path_of("target"));
   TrainingWish wish;
   reader.require("tokens", "how many tokens to train on, such as 300e9");
   wish.tokens = reader.number("tokens", {.min = 1, .max = 1e18}).value_or(0);
