@@ -33,7 +33,7 @@ using StageKey = std::tuple<ChunkContent, bool, bool>;
 // What every stage of one content holds beside its chunks.
 struct StageFixed {
   model::Instant optimizer;
-  model::Bytes parameters, gradients, optimizer_state, buffers, overhead;
+  model::Bytes parameters, gradients, optimizer_state, buffers, overhead, step_end;
 };
 
 }  // namespace
@@ -85,6 +85,7 @@ class PlanPricer::TaskTable {
       cost.gradients = fixed.gradients;
       cost.optimizer_state = fixed.optimizer_state;
       cost.buffers = fixed.buffers;
+      cost.step_end = fixed.step_end;
       cost.overhead = fixed.overhead;
     }
     priced.send = hop(traffic);
@@ -170,7 +171,8 @@ class PlanPricer::TaskTable {
         .gradients = cost.gradients,
         .optimizer_state = cost.optimizer_state,
         .buffers = cost.buffers,
-        .overhead = cost.overhead};
+        .overhead = cost.overhead,
+        .step_end = cost.step_end};
     return place->second;
   }
 
