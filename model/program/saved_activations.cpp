@@ -128,7 +128,16 @@ LogitBytes logit_bytes(const LoweringInput& input) {
   const bool eager = software.framework == Framework::Fsdp1 ||
                      software.framework == Framework::Fsdp2 ||
                      software.framework == Framework::PytorchCompile;
-  if (eager) return outputs_kept ? LogitBytes{4, 4, 8} : LogitBytes{6, 4, 6};
+  if (eager) {
+    LogitBytes bytes = outputs_kept ? LogitBytes{4, 4, 8} : LogitBytes{6, 4, 6};
+    if (input.plan.tensor > 1 && software.shards_head) {
+      // DTensor's parallel loss in single operators: shifted logits in forward; zeros, exponents
+      // and their sum in backward (torch/distributed/tensor/parallel/loss.py).
+      bytes.forward += 4;
+      bytes.backward += 4;
+    }
+    return bytes;
+  }
   return {4, 4, 4};  // Megatron's vocabulary-parallel loss keeps one fp32 softmax.
 }
 
@@ -185,7 +194,9 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
   double transient_backward = recomputed_layer + 6 * x + gathered;
   if (content.head) {
     const int passes = 1 + content.mtp_layers;
-    chunk += passes * (2 * x);  // Input of the final norm and of the logits product.
+    // Input of the final norm and of the logits product.
+    const bool gathers = sizes.sequence_parallel && input.software.saves_gathered_inputs;
+    chunk += passes * (x + (gathers ? whole : x));
     const LogitBytes bytes = logit_bytes(input);
     chunk += passes * bytes.kept * logits;
     transient_forward = std::max(transient_forward, bytes.forward * logits);

@@ -214,6 +214,8 @@ const ChunkLayout& PlanPricer::layout_of(const Plan& plan) {
 }
 
 PlanPricer::TaskTable& PlanPricer::table_of(const Plan& plan) {
+  // Logits that a pipeline keeps as outputs are not saved a second time.
+  const int keeps_outputs = job_.software.keeps_pipeline_outputs ? std::min(plan.pipeline, 2) : 0;
   const TaskKey key{plan.tensor,
                     plan.context,
                     plan.expert,
@@ -225,7 +227,7 @@ PlanPricer::TaskTable& PlanPricer::table_of(const Plan& plan) {
                     plan.recompute_layers,
                     plan.precision,
                     plan.dispatcher,
-                    sizes_shape_groups_ ? plan.pipeline : 0};
+                    sizes_shape_groups_ ? plan.pipeline : keeps_outputs};
   const auto found = tables_.find(key);
   if (found != tables_.end()) return *found->second;
   if (tables_.size() >= kTablesMax) tables_.clear();
