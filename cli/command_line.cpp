@@ -186,6 +186,15 @@ Action add_validate(CLI::App& app, Console& console) {
       ->take_all()
       ->allow_extra_args(false)
       ->type_name("EFFECT");
+  command
+      ->add_option("--leave-out", arguments->leave_out,
+                   "Set constants that were read off this group's steps to their neutral values")
+      ->delimiter(',')
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("GROUP");
+  command->add_flag("--leave-each-out", arguments->leave_each_out,
+                    "The same for each group in turn, with the group's own error");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_flag("--all", arguments->all, "List every row, not only the worst ten");
   add_diagnostics(*command, arguments->json_diagnostics);

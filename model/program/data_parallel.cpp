@@ -58,6 +58,13 @@ StateBytes state_bytes(const Job& job) {
   if (job.software.framework == Framework::Fsdp1 || job.software.framework == Framework::Fsdp2) {
     return {4, 4, 8};
   }
+  // Megatron-LM's fp16 and DeepSpeed's: fp16 gradients, and an fp32 copy of them for the optimizer.
+  if (job.plan.precision == Precision::Fp16 &&
+      (job.software.framework == Framework::Megatron2020 ||
+       job.software.framework == Framework::Megatron2021 ||
+       job.software.framework == Framework::MegatronDeepspeed)) {
+    return {2, 2, 16};
+  }
   const bool gradients_16_bit = job.software.framework == Framework::MegatronDeepspeed ||
                                 job.software.framework == Framework::DeepspeedZero3;
   const double parameter = job.plan.fp32_parameters ? 4 : 2;
@@ -180,7 +187,7 @@ void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk
   const double layers = content.layers();
   chunk.gather = layers * unit.gather + root_unit.gather;
   chunk.reduce = layers * unit.reduce + root_unit.reduce;
-  if (job_.software.framework == Framework::DeepspeedZero3) {
+  if (job_.software.gathers_by_tensor) {
     // DeepSpeed of 2021 gathers parameter by parameter and waits for each; with recomputation a
     // layer is released after its repeated forward and gathered once more for its backward.
     const double gathers = job_.plan.recompute == RecomputeKind::Full ? 2 : 1;
@@ -215,7 +222,7 @@ DataParallelTraffic::UnitTraffic DataParallelTraffic::unit_traffic(
     const RankParameters& parameters) const {
   UnitTraffic traffic;
   const double total = as_double(parameters.total());
-  if (job_.software.framework == Framework::DeepspeedZero3) {
+  if (job_.software.gathers_by_tensor) {
     // Eight tensors of a layer carry its weight; the small ones cost a latency each.
     constexpr int kTensors = 12, kMatrices = 4;
     RankParameters part = parameters;
@@ -269,8 +276,12 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   cost.optimizer_state = {bytes.optimizer * sharded(1)};
   cost.gradients = {bytes.gradient * sharded(2)};
   cost.parameters = {bytes.parameter * sharded(3)};
-  // With one micro-batch, gradients grow while activations shrink: the peak is before them.
-  if (job_.software.lazy_gradients && plan.num_micro_batches() == 1) cost.gradients = {};
+  // With one micro-batch, gradients grow while activations shrink: the peak is before them. The
+  // buckets of DistributedDataParallel hold them from step to step.
+  const bool buckets = plan.data > 1 && plan.zero_stage == 0;
+  if (job_.software.lazy_gradients && plan.num_micro_batches() == 1 && !buckets) {
+    cost.gradients = {};
+  }
   // Autocast keeps its 16-bit copies of the weights for the backward pass.
   if (plan.precision == Precision::AmpBf16 && plan.zero_stage < 3) {
     cost.buffers += Bytes{2 * (dense + expert)};
@@ -282,9 +293,12 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   const bool last = !contents.empty() && contents.back().head;
   if (last && job_.software.keeps_pipeline_outputs && plan.pipeline > 1) {
     const double tokens = as_double(plan.micro_batch * job_.transformer.sequence_length);
-    cost.buffers += Bytes{as_double(plan.num_micro_batches()) * tokens *
-                          as_double(job_.transformer.vocab_size) * 2 /
-                          (job_.software.shards_head ? plan.tensor : 1) / plan.context};
+    const Bytes outputs{as_double(plan.num_micro_batches()) * tokens *
+                        as_double(job_.transformer.vocab_size) * 2 /
+                        (job_.software.shards_head ? plan.tensor : 1) / plan.context};
+    cost.buffers += outputs;
+    // torch.distributed.pipelining returns them concatenated: a second copy.
+    cost.step_end = outputs;
   }
   if (plan.zero_stage >= 3) {
     // Two layers gathered at a time, and one full gradient before it is scattered.

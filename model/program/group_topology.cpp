@@ -39,6 +39,7 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
   if (topology.nodes > 1 && job_nodes > fabric.nodes_per_leaf) {
     const bool static_routes = machine.node.nic_type.find("HDR") != std::string::npos &&
                                fabric.routing == FabricRouting::Ecmp;
+    // Read off KORTH: step_constants.h.
     const double by_generation = static_routes ? 0.5 : 1.0;
     topology.nic_efficiency *=
         fabric.spine_efficiency > 0 ? fabric.spine_efficiency : by_generation;
