@@ -132,6 +132,20 @@ void RankModel::step_optimizer(const OptimizerStep& arguments) {
   }
 }
 
+std::vector<ChunkState> RankModel::state(model::RankId rank) {
+  std::vector<ChunkState> states;
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    ModelChunk& chunk = *chunks_[index];
+    states.push_back({.rank = rank,
+                      .table = &chunk.table(),
+                      .weights = chunk.weights(),
+                      .stepped = own_part(chunk),
+                      .first_moment = moments_[index].first,
+                      .second_moment = moments_[index].second});
+  }
+  return states;
+}
+
 std::vector<RankModel::NormPart> RankModel::norm_parts() {
   std::vector<NormPart> parts;
   for (const auto& chunk : chunks_) {
