@@ -66,7 +66,8 @@ std::string manifest_text(const CheckpointPoint& point, const std::vector<FileTe
   for (const FileText& file : files) {
     text << "file " << file.name << " " << file.bytes.size() << " " << checksum(file.bytes) << "\n";
   }
-  text << "end " << checksum(text.str()) << "\n";
+  const std::uint64_t sum = checksum(text.str());
+  text << "end " << sum << "\n";
   return text.str();
 }
 

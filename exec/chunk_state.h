@@ -15,7 +15,8 @@ namespace megatwin::exec {
 struct ChunkState {
   model::RankId rank;
   const ParameterTable* table = nullptr;
-  std::span<float> weights;  // By place.
+  Slice held;                // The places whose weights lie here.
+  std::span<float> weights;  // Theirs.
   // The part of the places whose optimizer state the rank holds, and that state.
   Slice stepped;
   std::span<float> first_moment, second_moment;

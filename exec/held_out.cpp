@@ -59,7 +59,8 @@ struct HeldOutLoss::Worker {
         workspace(static_cast<std::size_t>(chunk.sizes().forward_workspace)) {}
 
   void load(const ModelState& state) {
-    const ChunkState whole{.table = &chunk.table(), .weights = chunk.weights()};
+    const ChunkState whole{
+        .table = &chunk.table(), .held = {0, chunk.table().size}, .weights = chunk.weights()};
     scatter_weights(state, {&whole, 1});
   }
   double loss(const TokenBatch& batch) {

@@ -72,7 +72,9 @@ struct HostJob {
 
   std::vector<std::vector<std::string>> orders;  // ScheduleKind::OrderFile: one a stage.
   bool orders_fold = false;
-  policies::PolicyFactory policy;  // Decides instead of the schedule's order when set.
+  // Decides instead of the schedule's order when set. Called by the thread of each rank that
+  // decides, before each step.
+  policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
   bool log = false;
   int timeline_steps = 0;  // So many steps, from the first, are recorded.

@@ -92,9 +92,6 @@ class HostRank {
     if (auto* threads = dynamic_cast<ThreadGroup*>(group_.get())) {
       threads->wait_by([this](const auto& done) { wait(done); });
     }
-    if (decides() && shared.job.policy) {
-      policy_ = shared.job.policy(program_, rank);
-    }
     report_.rank = rank;
     report_.stage = program_.stage;
   }
@@ -169,6 +166,9 @@ class HostRank {
       report_.logs.emplace_back();
     }
     const bool dynamic = static_cast<bool>(job.policy);
+    if (dynamic && decides()) {
+      policy_ = job.policy(program_, rank_);  // A step stands for itself.
+    }
     policies::ExecutorScratch scratch;
     const auto stage = static_cast<std::size_t>(coordinates_.pipeline);
     Executor executor({.program = program_,

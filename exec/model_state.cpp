@@ -52,8 +52,9 @@ ModelState gather_state(std::span<const ChunkState> chunks, StatePart part) {
   for (const ChunkState& chunk : chunks) {
     for (const Parameter& parameter : chunk.table->parameters) {
       WholeParameter& whole = whole_of(state, parameter, part);
-      for_each_number(parameter, {0, chunk.table->size}, [&](std::size_t place, std::size_t index) {
-        whole.weights[index] = chunk.weights[place];
+      const auto held_from = static_cast<std::size_t>(chunk.held.offset);
+      for_each_number(parameter, chunk.held, [&](std::size_t place, std::size_t index) {
+        whole.weights[index] = chunk.weights[place - held_from];
       });
       if (part == StatePart::Weights) {
         continue;
@@ -72,8 +73,9 @@ void scatter_weights(const ModelState& state, std::span<const ChunkState> chunks
   for (const ChunkState& chunk : chunks) {
     for (const Parameter& parameter : chunk.table->parameters) {
       const WholeParameter& whole = named(state, parameter);
-      for_each_number(parameter, {0, chunk.table->size}, [&](std::size_t place, std::size_t index) {
-        chunk.weights[place] = whole.weights[index];
+      const auto held_from = static_cast<std::size_t>(chunk.held.offset);
+      for_each_number(parameter, chunk.held, [&](std::size_t place, std::size_t index) {
+        chunk.weights[place - held_from] = whole.weights[index];
       });
     }
   }

@@ -138,6 +138,7 @@ std::vector<ChunkState> RankModel::state(model::RankId rank) {
     ModelChunk& chunk = *chunks_[index];
     states.push_back({.rank = rank,
                       .table = &chunk.table(),
+                      .held = {0, chunk.table().size},
                       .weights = chunk.weights(),
                       .stepped = own_part(chunk),
                       .first_moment = moments_[index].first,
