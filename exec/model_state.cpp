@@ -47,13 +47,15 @@ const WholeParameter& named(const ModelState& state, const Parameter& parameter)
 
 }  // namespace
 
+// Weights too are taken from where they are stepped: with ZeRO the other replicas get them at the
+// start of the next step only.
 ModelState gather_state(std::span<const ChunkState> chunks, StatePart part) {
   ModelState state;
   for (const ChunkState& chunk : chunks) {
     for (const Parameter& parameter : chunk.table->parameters) {
       WholeParameter& whole = whole_of(state, parameter, part);
       const auto held_from = static_cast<std::size_t>(chunk.held.offset);
-      for_each_number(parameter, chunk.held, [&](std::size_t place, std::size_t index) {
+      for_each_number(parameter, chunk.stepped, [&](std::size_t place, std::size_t index) {
         whole.weights[index] = chunk.weights[place - held_from];
       });
       if (part == StatePart::Weights) {
