@@ -11,6 +11,7 @@
 #include "cli/command_line.h"
 #include "cli/console.h"
 #include "tests/cli/fake_world.h"
+#include "tests/temporary_folder.h"
 
 namespace megatwin::cli {
 namespace {
@@ -34,18 +35,14 @@ Answer run(const std::vector<std::string>& words) {
 // A job of 2 stages in a folder of its own.
 class TrainCommand : public testing::Test {
  protected:
-  TrainCommand()
-      : folder_(fs::path(testing::TempDir()) / ("megatwin_train_" + std::to_string(::getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    std::ofstream text(folder_ / "text.txt");
+  TrainCommand() {
+    std::ofstream text(path("text.txt"));
     for (int i = 0; i < 300; ++i) text << "a rose is a rose is a rose " << i % 5 << "\n";
     write_job("");
   }
-  ~TrainCommand() override { fs::remove_all(folder_); }
 
   void write_job(const std::string& more) {
-    std::ofstream(folder_ / "job.yaml")
+    std::ofstream(path("job.yaml"))
         << "model: {num_layers: 4, hidden_size: 16, ffn_hidden_size: 24, num_attention_heads: 2,\n"
            "        vocab_size: 256, sequence_length: 16}\n"
            "plan: {pipeline: 2, model_chunks: 2, micro_batch: 1, global_batch: 4, zero: 0}\n"
@@ -54,7 +51,7 @@ class TrainCommand : public testing::Test {
         << path("checkpoints") << "}}\n"
         << more;
   }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_.path(name); }
   rapidjson::Document json(const std::string& text) const {
     rapidjson::Document document;
     document.Parse(text.c_str());
@@ -62,7 +59,7 @@ class TrainCommand : public testing::Test {
     return document;
   }
 
-  fs::path folder_;
+  tests::TemporaryFolder folder_;
 };
 
 TEST_F(TrainCommand, TrainsSavesAndGoesOn) {
@@ -95,7 +92,7 @@ TEST_F(TrainCommand, TrainsSavesAndGoesOn) {
 
 TEST_F(TrainCommand, LogOfAHostRunIsDecidedAgainByTheSimulator) {
   for (const std::string policy : {"dpp-breadth", "dpp-depth", "interleaved"}) {
-    fs::remove_all(folder_ / "checkpoints");
+    fs::remove_all(path("checkpoints"));
     const std::string log = path(policy + ".log");
     const std::string trace = path(policy + ".json");
     const Answer trained = run({"train", path("job.yaml"), "--policy", policy, "--log", log,
@@ -112,7 +109,7 @@ TEST_F(TrainCommand, LogOfAHostRunIsDecidedAgainByTheSimulator) {
 
     // The picks forced on another run give the same losses.
     if (policy == "interleaved") continue;
-    fs::remove_all(folder_ / "checkpoints");
+    fs::remove_all(path("checkpoints"));
     const Answer forced =
         run({"train", path("job.yaml"), "--replay", log, "--set", "plan.tensor=2", "--json"});
     ASSERT_EQ(forced.code, 0) << forced.err;

@@ -12,6 +12,7 @@
 
 #include "exec/training.h"
 #include "tests/exec/tiny_jobs.h"
+#include "tests/temporary_folder.h"
 
 namespace megatwin::exec {
 namespace {
@@ -19,27 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 using model::Plan;
 
-// A folder of this test that is gone afterwards, with a text in it.
+// A folder of this test, with a text in it.
 class RunFolder {
  public:
-  RunFolder()
-      : path_(fs::path(testing::TempDir()) /
-              ("megatwin_" +
-               std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "_" +
-               std::to_string(::getpid()))) {
-    fs::create_directories(path_);
+  RunFolder() {
     std::ofstream text(text_path());
     for (int i = 0; i < 400; ++i) text << "the cat sat on mat " << i % 7 << ". ";
   }
-  ~RunFolder() { fs::remove_all(path_); }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-
-  std::string text_path() const { return (path_ / "text.txt").string(); }
-  std::string checkpoints() const { return (path_ / "checkpoints").string(); }
+  std::string text_path() const { return folder_.path("text.txt"); }
+  std::string checkpoints() const { return folder_.path("checkpoints"); }
 
  private:
-  fs::path path_;
+  tests::TemporaryFolder folder_;
 };
 
 TrainingRequest request_in(const RunFolder& folder, model::Transformer transformer, Plan plan) {
