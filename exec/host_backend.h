@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct HostBackendSetup {
   model::RankId rank;
   HostWorld& world;
   RankModel& model;
+  std::span<const model::RankId> lockstep;  // See exec/lockstep.h.
   std::vector<ReplicaExchange*> exchanges;  // One a chunk.
   NormExchange& norm;
 };

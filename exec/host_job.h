@@ -54,6 +54,7 @@ struct HostJob {
   const TokenSource* tokens = nullptr;  // Borrowed.
   int steps = 1;
   std::uint64_t seed = 1;
+  ExpertSettings experts;
   kernels::reference::AdamWSettings optimizer;
   // The learning rate of step n, from 0, as a factor of the one in `optimizer`; empty for 1.
   std::function<double(int step)> learning_rate_factor;
@@ -77,13 +78,15 @@ struct HostRankReport {
   model::StageId stage;
   std::vector<model::ExecutorLog> logs;  // One a step when asked for.
   policies::Order executed;              // Of the last step.
-  // Above what is held throughout.
+  model::Bytes state;  // Weights, gradients and optimizer state, held throughout. Above these:
   model::Bytes activations_max;       // Live at once.
   model::Bytes activations_reserved;  // The arena's high-water, or all slots of the pool.
 };
 
 struct HostResult {
   std::vector<double> losses;  // Mean nats per token of each finished step.
+  // Of all gradients of each, before clipping; empty when nothing is clipped.
+  std::vector<double> gradient_norms;
   std::optional<Fault> fault;
   std::vector<HostRankReport> ranks;
   // Of all weights in the order of chunks and ranks: equal bits, equal hash.
