@@ -1,6 +1,7 @@
 #include "scenarios/scenario.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "model/assert.h"
@@ -67,19 +68,20 @@ std::optional<SearchRequest> read_search(MapReader& scenario) {
 
 // One point of the sweep, from its own copy of the tree.
 struct Point {
-  std::string name;
+  std::string settings;  // " plan.tensor=4"; empty without a sweep.
   Document document;
 };
 
 class ScenarioReader {
  public:
-  explicit ScenarioReader(const std::string& file) : folder_(folder_of(file)) {}
+  explicit ScenarioReader(const std::string& file) : file_(file), folder_(folder_of(file)) {}
 
   // Appends the point's job; its problems go to `diagnostics`.
   void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
     ReadContext context(point.document.sources);
     MapReader reader(context, point.document.root, "");
-    scenario.jobs.push_back(read_job(reader, point.name));
+    scenario.jobs.push_back(read_job(reader));
+    scenario.jobs.back().name += point.settings;
     scenario.search = read_search(reader);
     reader.finish();
     diagnostics.insert(diagnostics.end(), context.diagnostics().begin(),
@@ -87,10 +89,10 @@ class ScenarioReader {
   }
 
  private:
-  model::Job read_job(MapReader& reader, const std::string& default_name) {
+  model::Job read_job(MapReader& reader) {
     model::Job job;
     Remarks remarks;
-    job.name = reader.text("name").value_or(default_name);
+    job.name = reader.text("name").value_or(file_);
     std::optional<model::HardwareCatalogue> extended;
     if (const TreeNode* hardware = reader.find("hardware")) {
       MapReader nested(reader.context(), *hardware, "hardware");
@@ -108,12 +110,28 @@ class ScenarioReader {
       job.cluster = read_cluster(nested, catalogue, remarks);
     }
     job.software = read_software(reader, remarks);
+    take_runnable_attention(job, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
     attach_profile(job, remarks);
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
     return job;
+  }
+
+  // Fused attention of today's frameworks needs Ampere; on older GPUs the same framework falls
+  // back.
+  static void take_runnable_attention(model::Job& job, Remarks& remarks) {
+    const auto& groups = job.cluster.groups;
+    const bool all_volta =
+        !groups.empty() && std::all_of(groups.begin(), groups.end(), [](const auto& group) {
+          return group.gpu.architecture == model::GpuArchitecture::Volta;
+        });
+    if (!all_volta || job.software.attention == model::AttentionKernel::Unfused) return;
+    job.software.attention = model::AttentionKernel::Unfused;
+    remarks.assumptions.push_back(groups.front().gpu.name +
+                                  " has no fused attention kernel of this kind (it needs Ampere): "
+                                  "software.attention unfused is what runs and is priced.");
   }
 
   // What kernels reach on the first kind of GPU; a sweep mostly asks for the same one.
@@ -133,6 +151,7 @@ class ScenarioReader {
                                   ".");
   }
 
+  std::string file_;
   std::string folder_;
   model::GpuProfile profile_;
 };
@@ -141,8 +160,15 @@ class ScenarioReader {
 model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std::string>& sweeps) {
   std::vector<Point> points;
   points.push_back(std::move(base));
+  std::set<std::string> keys;
   for (const std::string& sweep : sweeps) {
     MEGATWIN_TRY(const std::vector<Setting> settings, parse_sweep(sweep));
+    if (!settings.empty() && !keys.insert(settings.front().path).second) {
+      return model::fail(model::Diagnostic{.file = "--sweep",
+                                           .key = settings.front().path,
+                                           .message = "is swept twice",
+                                           .allowed = "all its values in one --sweep"});
+    }
     if (points.size() * settings.size() > kSweepPointsMax) {
       return model::fail(model::Diagnostic{
           .file = "--sweep",
@@ -155,7 +181,7 @@ model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std
         Point varied = point;
         model::Diagnostics problems = apply_setting(varied.document, "--sweep", setting);
         if (!problems.empty()) return model::fail(std::move(problems));
-        varied.name += " " + setting.path + "=" + setting.value;
+        varied.settings += " " + setting.path + "=" + setting.value;
         next.push_back(std::move(varied));
       }
     }
@@ -182,7 +208,7 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
         .file = file, .message = "is empty", .allowed = "a scenario: model, cluster and plan"});
   }
   MEGATWIN_TRY(const std::vector<Point> points,
-               sweep_points({file, std::move(document)}, options.sweep));
+               sweep_points({"", std::move(document)}, options.sweep));
   ScenarioReader reader(file);
   Scenario scenario;
   for (const Point& point : points) {

@@ -95,6 +95,8 @@ PlanRefusal refuse_illegal(const Job& job, const std::vector<std::string>& probl
                       .reasons = problems};
   for (model::NearestPlan& near :
        model::nearest_legal_plans(job.transformer, job.plan, job.cluster, job.software)) {
+    // No change at all: legal for a trainer, and refused for another reason.
+    if (near.change.empty()) continue;
     refusal.nearest.push_back({std::move(near.plan), std::move(near.change)});
   }
   return refusal;
@@ -118,8 +120,9 @@ std::string fewest_gpus(const Job& job, const SimulationReport& report) {
   const Bytes all = parameters * model::DataParallelTraffic(job, {}).state_per_parameter();
   const double fewest = std::ceil(ratio(all / report.memory_limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
-         ": at least " + std::to_string(static_cast<long long>(fewest)) + " GPUs of " +
-         in_gib(report.memory_limit) + ", before any activation";
+         ": at least " + std::to_string(static_cast<long long>(fewest)) +
+         (fewest > 1 ? " GPUs of " : " GPU of ") + in_gib(report.memory_limit) +
+         ", before any activation";
 }
 
 }  // namespace
@@ -129,7 +132,7 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
   const auto heaviest =
       std::max_element(report.memory.begin(), report.memory.end(),
                        [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
-  refusal.message = "the plan does not fit: stage " + std::to_string(heaviest->stage) + " needs " +
+  refusal.message = "stage " + std::to_string(heaviest->stage) + " needs " +
                     in_gib(heaviest->peak) + " of " + in_gib(report.memory_limit) + " a GPU";
   const auto add = [&](const char* what, Bytes size) {
     if (size > Bytes{0}) refusal.reasons.push_back(std::string(what) + " " + in_gib(size));
