@@ -1,7 +1,9 @@
 #include <bit>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <stdexcept>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -23,6 +25,7 @@ using model::RankCoordinates;
 using model::RankId;
 using policies::Executor;
 using policies::OrderSource;
+using Activity = HostWorld::Activity;
 
 // What all ranks of a run read.
 struct RunShared {
@@ -77,7 +80,7 @@ struct RunShared {
     return ranks;
   }
 
-  const HostJob& job;
+  const HostJob job;  // A copy: a rank that hangs may outlive the caller's.
   model::ProgramSpec spec;
   std::vector<model::Program> programs;  // One a stage.
   std::vector<policies::Order> orders;   // One a stage, without a policy.
@@ -92,6 +95,9 @@ struct RunShared {
   // meetings that end the step.
   std::vector<double> micro_batch_losses;
   std::vector<double> losses, gradient_norms;
+  bool last_step = false;  // Said by rank 0 between the meetings.
+  std::vector<ChunkState> state;
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
 // One rank: what it owns, and the loop of its thread.
@@ -105,7 +111,7 @@ class HostRank {
         groups_(std::move(groups)),
         model_({shared.job, shared.shape, program_, coordinates_}, groups_.all(), arena_plan()),
         backend_({shared.job, shared.layout, program_, rank, shared.world, model_, lockstep(),
-                  join_exchanges(), shared.norm}) {
+                  join_exchanges(), shared.norm, shared.start}) {
     groups_.wait_by([this](const auto& done) { wait(done); });
     if (decides() && shared.job.policy) {
       policy_ = shared.job.policy(program_, rank);
@@ -117,24 +123,42 @@ class HostRank {
   // The body of the thread.
   void run() {
     try {
-      for (step_ = 0; step_ < shared_.job.steps; ++step_) {
+      step_ = shared_.job.first_step;
+      while (step_ < shared_.job.steps && !shared_.last_step) {
         run_step();
+        ++step_;
       }
     } catch (const WorldStopped&) {
       return;
     } catch (const std::exception& error) {
-      shared_.world.fail({rank_, step_, backend_.activity(), error.what()});
+      const bool between = shared_.world.activity(rank_).task == Activity::BetweenSteps;
+      shared_.world.fail(
+          {rank_, step_, between ? "after the step" : backend_.activity(), error.what()});
     }
   }
 
   HostRankReport take_report() {
     report_.executed = backend_.executed();
     report_.state = model_.state_bytes();
+    report_.timeline = backend_.timeline();
     report_.activations_max = model_.memory().live_max();
     report_.activations_reserved = model_.memory().high_water();
     return std::move(report_);
   }
   RankModel& model() { return model_; }
+  RankId rank() const { return rank_; }
+  // From any thread.
+  std::string text_of(const Activity& activity) const {
+    switch (activity.task) {
+      case Activity::Waits:
+        return "waits for another rank";
+      case Activity::BetweenSteps:
+        return "after the step";
+      case Activity::Optimizer:
+        return "optimizer";
+    }
+    return to_text(program_.tasks[static_cast<std::size_t>(activity.task)]);
+  }
 
  private:
   std::span<const RankId> lockstep() const {
@@ -216,7 +240,9 @@ class HostRank {
       }
       shared_.norm.reset();
       if (shared_.job.on_step) {
-        shared_.job.on_step(step_, shared_.losses.back());
+        shared_.world.set_activity(rank_, {step_, Activity::BetweenSteps});
+        shared_.last_step = !shared_.job.on_step({step_, shared_.losses.back(), shared_.state});
+        shared_.world.progress();
       }
     }
     shared_.step_end.meet(wait_here);
@@ -238,6 +264,7 @@ class HostRank {
     events_.clear();
     shared_.world.mailbox(rank_).take_events(events_);
     for (const model::ExecutorEvent& event : events_) {
+      backend_.note_event(event);
       executor_->on_event(event);
     }
   }
@@ -256,15 +283,14 @@ class HostRank {
     }
   }
 
+  // Whether the run has come to a stand is found out by whoever waits for the ranks.
   void park() {
-    const std::uint64_t before = shared_.world.progress_made();
-    const bool came = shared_.world.mailbox(rank_).park(shared_.job.watchdog);
+    const Activity before = shared_.world.activity(rank_);
+    shared_.world.set_activity(rank_, {step_, Activity::Waits});
+    shared_.world.mailbox(rank_).park(shared_.job.watchdog);
+    shared_.world.set_activity(rank_, before);
     if (shared_.world.failed()) {
       throw WorldStopped();
-    }
-    if (!came && shared_.world.progress_made() == before) {
-      throw std::runtime_error("no rank got anything done for " +
-                               std::to_string(shared_.job.watchdog.count()) + " ms");
     }
   }
 
@@ -291,6 +317,84 @@ std::vector<std::unique_ptr<HostRank>> make_ranks(RunShared& shared) {
   return ranks;
 }
 
+// The threads of a run, kept alive by each of them.
+struct HostRun : std::enable_shared_from_this<HostRun> {
+  explicit HostRun(const HostJob& job) : shared(job), ranks(make_ranks(shared)) {
+    for (const auto& rank : ranks) {
+      const auto state = rank->model().state(rank->rank());
+      shared.state.insert(shared.state.end(), state.begin(), state.end());
+    }
+    if (job.on_start) {
+      job.on_start(shared.state);
+    }
+  }
+
+  void start() {
+    for (const auto& rank : ranks) {
+      threads.emplace_back([self = shared_from_this(), &rank = *rank] {
+        rank.run();
+        const std::lock_guard lock(self->mutex);
+        ++self->num_ended;
+        self->ended.notify_one();
+      });
+    }
+  }
+
+  // Ends the run when nothing gets done. Whether all threads have ended: one that hangs is left to
+  // itself a second after the fault.
+  bool wait_for_all() {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::milliseconds kLook{20};
+    constexpr std::chrono::seconds kGrace{1};
+    Clock::time_point moved = Clock::now();
+    std::uint64_t progress = shared.world.progress_made();
+    std::unique_lock lock(mutex);
+    while (num_ended < std::ssize(ranks)) {
+      ended.wait_for(lock, kLook);
+      const Clock::time_point now = Clock::now();
+      if (shared.world.failed()) {
+        if (now - moved > kGrace + shared.job.watchdog) break;
+        continue;
+      }
+      const bool between = shared.world.activity({0}).task == Activity::BetweenSteps;
+      if (between || progress != shared.world.progress_made()) {
+        progress = shared.world.progress_made();
+        moved = now;
+      } else if (now - moved > shared.job.watchdog) {
+        shared.world.fail(stand_still());
+      }
+    }
+    const bool all = num_ended == std::ssize(ranks);
+    lock.unlock();
+    for (std::thread& thread : threads) {
+      all ? thread.join() : thread.detach();
+    }
+    return all;
+  }
+
+  // Who is inside of something while nothing gets done; else all wait for each other, and it is the
+  // first.
+  Fault stand_still() {
+    const std::string what =
+        "no rank got anything done for " + std::to_string(shared.job.watchdog.count()) + " ms";
+    for (const auto& rank : ranks) {
+      const Activity activity = shared.world.activity(rank->rank());
+      if (activity.task != Activity::Waits) {
+        return {rank->rank(), activity.step, rank->text_of(activity), what};
+      }
+    }
+    const Activity activity = shared.world.activity({0});
+    return {{0}, activity.step, ranks.front()->text_of(activity), what};
+  }
+
+  RunShared shared;
+  std::vector<std::unique_ptr<HostRank>> ranks;
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::condition_variable ended;
+  int num_ended = 0;
+};
+
 // Fowler-Noll-Vo 1a over the bytes.
 std::uint64_t hash_weights(std::uint64_t hash, std::span<const float> weights) {
   for (const float weight : weights) {
@@ -303,21 +407,18 @@ std::uint64_t hash_weights(std::uint64_t hash, std::span<const float> weights) {
 
 HostResult run_host(const HostJob& job) {
   MEGATWIN_ASSERT(host_job_problems(job).empty(), host_job_problems(job).front());
-  RunShared shared(job);
-  auto ranks = make_ranks(shared);
-  std::vector<std::thread> threads;
-  threads.reserve(ranks.size());
-  for (const auto& rank : ranks) {
-    threads.emplace_back([&rank] { rank->run(); });
+  const auto run = std::make_shared<HostRun>(job);
+  run->start();
+  HostResult result;
+  result.abandoned = !run->wait_for_all();
+  result.losses = run->shared.losses;
+  result.fault = run->shared.world.fault();
+  if (result.abandoned) {
+    return result;
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
-  HostResult result{.losses = shared.losses,
-                    .gradient_norms = shared.gradient_norms,
-                    .fault = shared.world.fault()};
+  result.gradient_norms = run->shared.gradient_norms;
   result.weights_hash = 0xcbf29ce484222325u;
-  for (const auto& rank : ranks) {
+  for (const auto& rank : run->ranks) {
     result.ranks.push_back(rank->take_report());
     for (const auto& chunk : rank->model().chunks()) {
       result.weights_hash = hash_weights(result.weights_hash, chunk->weights());

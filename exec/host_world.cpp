@@ -13,7 +13,7 @@ std::string to_text(const Fault& fault) {
          ", " + fault.task + ": " + fault.what;
 }
 
-HostWorld::HostWorld(int num_ranks) {
+HostWorld::HostWorld(int num_ranks) : activities_(static_cast<std::size_t>(num_ranks)) {
   for (int rank = 0; rank < num_ranks; ++rank) {
     mailboxes_.push_back(std::make_unique<Mailbox>());
   }

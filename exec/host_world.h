@@ -43,12 +43,26 @@ class HostWorld {
   bool failed() const { return failed_.load(); }
   std::optional<Fault> fault() const;
 
+  // What each rank is at, for whoever finds that nothing moves. Told by the rank's own thread.
+  struct Activity {
+    enum Kind : std::int32_t { Waits = -1, BetweenSteps = -2, Optimizer = -3 };
+    std::int32_t step = 0;
+    std::int32_t task = Waits;  // A TaskId, or a Kind.
+  };
+  void set_activity(model::RankId rank, Activity activity) { activity_of(rank).store(activity); }
+  Activity activity(model::RankId rank) { return activity_of(rank).load(); }
+
   // A count that moves whenever any rank gets something done.
   void progress() { progress_.fetch_add(1); }
   std::uint64_t progress_made() const { return progress_.load(); }
 
  private:
+  std::atomic<Activity>& activity_of(model::RankId rank) {
+    return activities_[static_cast<std::size_t>(rank.value)];
+  }
+
   std::vector<std::unique_ptr<Mailbox>> mailboxes_;
+  std::vector<std::atomic<Activity>> activities_;
   std::atomic<bool> failed_{false};
   std::atomic<std::uint64_t> progress_{0};
   mutable std::mutex mutex_;

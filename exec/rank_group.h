@@ -63,6 +63,10 @@ struct RankGroups {
   RankGroup& expert_data;  // All replicas of experts.
 };
 
+inline RankGroups groups_of_one(LoneGroup& group) {
+  return {group, group, group, group, group, group};
+}
+
 }  // namespace megatwin::exec
 
 #endif  // MEGATWIN_EXEC_RANK_GROUP_H_

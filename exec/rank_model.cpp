@@ -143,6 +143,25 @@ void RankModel::step_optimizer(const OptimizerStep& arguments) {
   }
 }
 
+// Unit by unit: what is held of one may be a shard.
+std::vector<ChunkState> RankModel::state(model::RankId rank) {
+  std::vector<ChunkState> states;
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    Layout layout;
+    for (const HeldUnit& unit : chunks_[index]->units()) {
+      const Slice moments = layout.take(unit.stepped.size);
+      states.push_back({.rank = rank,
+                        .table = &chunks_[index]->table(),
+                        .held = unit.weights_at,
+                        .weights = unit.weights,
+                        .stepped = unit.stepped,
+                        .first_moment = moments.of(std::span<float>(moments_[index].first)),
+                        .second_moment = moments.of(std::span<float>(moments_[index].second))});
+    }
+  }
+  return states;
+}
+
 // Of ranks that hold the same whole parameter the first; with sharded steps replicas hold different
 // parts.
 bool RankModel::counts_for_norm(const HeldUnit& unit, const Parameter& parameter) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/chunk_state.h"
 #include "exec/host_job.h"
 #include "exec/model_chunk.h"
 #include "exec/rank_group.h"
@@ -51,6 +52,9 @@ class RankModel {
     double squares = 0;
   };
   std::vector<NormPart> norm_parts();
+
+  // One a chunk; the spans are valid as long as this object.
+  std::vector<ChunkState> state(model::RankId rank);
 
   std::vector<std::unique_ptr<ModelChunk>>& chunks() { return chunks_; }
   const RankMemory& memory() const { return memory_; }

@@ -11,6 +11,7 @@
 
 #include "model/job.h"
 #include "model/result.h"
+#include "model/training.h"
 
 namespace megatwin::scenarios {
 
@@ -18,6 +19,7 @@ namespace megatwin::scenarios {
 struct ScenarioOptions {
   std::vector<std::string> set;    // "plan.tensor=4": replaces or adds a key.
   std::vector<std::string> sweep;  // "plan.tensor=1,2,4": one job a value; several multiply.
+  bool needs_cluster = true;       // Without one, a real run counts its ranks by the plan.
 };
 
 // The `search:` section: which keys of the plan stay, and which values the others may take.
@@ -29,6 +31,8 @@ struct SearchRequest {
 struct Scenario {
   std::vector<model::Job> jobs;         // One, or one a point of the sweep.
   std::optional<SearchRequest> search;  // Of the file; the same for every point.
+  model::TrainingData data;             // Likewise.
+  model::TrainingSettings training;     // Likewise.
 };
 
 // Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once.

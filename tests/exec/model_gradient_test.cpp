@@ -16,7 +16,7 @@ struct WholeModel {
                       const ExpertSettings& experts = {})
       : tiny(transformer, plan),
         shape(model_shape(transformer, tiny.job.plan, experts)),
-        chunk({.shape = shape, .part = {0, 4, true, true}, .seed = 3}, alone.groups()),
+        chunk({.shape = shape, .part = {0, 4, true, true}, .seed = 3}, groups_of_one(group)),
         batch(tiny.tokens.batch({})),
         activation(static_cast<std::size_t>(chunk.sizes().activation)),
         input(static_cast<std::size_t>(chunk.sizes().gradient_input)),
@@ -42,7 +42,7 @@ struct WholeModel {
 
   tests::TinyJob tiny;
   ModelShape shape;
-  tests::AloneGroups alone;
+  LoneGroup group;
   ModelChunk chunk;
   TokenBatch batch;
   std::vector<float> activation, input, forward_workspace, backward_workspace, weight_workspace;

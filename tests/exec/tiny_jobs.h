@@ -55,12 +55,6 @@ inline model::Transformer tiny_experts() {
   return transformer;
 }
 
-// The groups of a rank that is alone.
-struct AloneGroups {
-  exec::LoneGroup group;
-  exec::RankGroups groups() { return {group, group, group, group, group, group}; }
-};
-
 // A text in which every token follows from the one before, so that there is something to learn:
 // t → 5t + 3 mod vocabulary, from a start that depends on the place.
 class CountingTokens : public exec::TokenSource {
