@@ -3,6 +3,7 @@
 // 1e-5 relative. Every run is also held against the memory planner.
 #include <gtest/gtest.h>
 
+#include "exec/model_state.h"
 #include "tests/exec/train_tiny.h"
 
 namespace megatwin::exec {
@@ -163,6 +164,44 @@ TEST(Zero, StateShrinksStageByStage) {
   EXPECT_NEAR(state[1] / state[0], (8 + 8 / 4.0) / 16, 1e-3);
   EXPECT_NEAR(state[2] / state[0], (4 + 12 / 4.0) / 16, 1e-3);
   EXPECT_NEAR(state[3] / state[0], 1 / 4.0, 1e-3);
+}
+
+// All weights and moments after the last step, by name.
+ModelState state_after(const model::Transformer& transformer, const Plan& plan) {
+  tests::TinyJob tiny(transformer, plan);
+  ModelState state;
+  tiny.job.on_step = [&](const StepEnd& end) {
+    state = gather_state(end.state, StatePart::WeightsAndMoments);
+    return true;
+  };
+  train(tiny.job);
+  return state;
+}
+
+void expect_same_state(const ModelState& a, const ModelState& b, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (const auto& [name, whole] : a) {
+    const auto found = b.find(name);
+    ASSERT_NE(found, b.end()) << what << " " << name;
+    EXPECT_EQ(whole.weights, found->second.weights) << what << " " << name;
+    EXPECT_EQ(whole.first_moment, found->second.first_moment) << what << " " << name;
+    EXPECT_EQ(whole.second_moment, found->second.second_moment) << what << " " << name;
+  }
+}
+
+// Stages 0 and 1 do the same sums, and so do 2 and 3: whatever lies where, it is the same model.
+TEST(Zero, StateOfARunDoesNotDependOnItsShards) {
+  Plan plan = pipelines()[0];
+  plan.data = 2;
+  for (const auto& transformer : {tests::tied(tiny_gpt()), tiny_experts()}) {
+    plan.expert = transformer.experts ? 2 : 1;
+    for (const int zero : {0, 2}) {
+      plan.zero_stage = zero;
+      const ModelState state = state_after(transformer, plan);
+      plan.zero_stage = zero + 1;
+      expect_same_state(state_after(transformer, plan), state, transformer.name + describe(plan));
+    }
+  }
 }
 
 TEST(Zero, WithTensorGroupsAndRecomputation) {
