@@ -1,6 +1,6 @@
-// What one rank holds of one model chunk between two steps: weights and optimizer state, by places
-// of its parameter table. The view through which checkpoints and evaluation see a run; everything
-// is borrowed from the rank.
+// What one rank holds of one unit of a model chunk between two steps: weights and optimizer state,
+// by places of the chunk's parameter table. The view through which checkpoints and evaluation see a
+// run; everything is borrowed from the rank.
 #ifndef MEGATWIN_EXEC_CHUNK_STATE_H_
 #define MEGATWIN_EXEC_CHUNK_STATE_H_
 
@@ -17,7 +17,8 @@ struct ChunkState {
   const ParameterTable* table = nullptr;
   Slice held;                // The places whose weights lie here.
   std::span<float> weights;  // Theirs.
-  // The part of the places whose optimizer state the rank holds, and that state.
+  // Those of them whose optimizer state the rank holds, and that state. Here alone the weights are
+  // sure to be of the last step: other replicas' parts come with the next gather.
   Slice stepped;
   std::span<float> first_moment, second_moment;
 };

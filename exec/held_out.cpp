@@ -54,7 +54,7 @@ struct HeldOutLoss::Worker {
                         .num_layers = static_cast<int>(transformer.num_layers),
                         .has_embedding = true,
                         .has_head = true}},
-              group),
+              groups_of_one(group)),
         activation(static_cast<std::size_t>(chunk.sizes().activation)),
         workspace(static_cast<std::size_t>(chunk.sizes().forward_workspace)) {}
 

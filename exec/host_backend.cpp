@@ -62,7 +62,7 @@ void HostBackend::return_credit(RankId, TaskId consumer) {
 }
 
 void HostBackend::announce(RankId, TaskId task) {
-  for (const RankId member : setup_.layout.members(model::GroupKind::Tensor, setup_.rank)) {
+  for (const RankId member : setup_.lockstep) {
     if (member != setup_.rank) {
       setup_.world.mailbox(member).post(
           {.kind = ExecutorEventKind::OrderAnnounced, .id = task.value});

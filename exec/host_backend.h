@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct HostBackendSetup {
   model::RankId rank;
   HostWorld& world;
   RankModel& model;
+  std::span<const model::RankId> lockstep;  // See exec/lockstep.h.
   std::vector<ReplicaExchange*> exchanges;  // One a chunk.
   NormExchange& norm;
   std::chrono::steady_clock::time_point start;  // Of the run.

@@ -65,6 +65,7 @@ struct HostJob {
   int first_step = 0;                   // Above 0 in a run that goes on; see on_start.
   int steps = 1;                        // The last one is steps - 1.
   std::uint64_t seed = 1;
+  ExpertSettings experts;
   kernels::reference::AdamWSettings optimizer;
   // The learning rate of step n, from 0, as a factor of the one in `optimizer`; empty for 1.
   std::function<double(int step)> learning_rate_factor;
@@ -94,7 +95,8 @@ struct HostRankReport {
   model::StageId stage;
   std::vector<model::ExecutorLog> logs;  // One a step when asked for.
   policies::Order executed;              // Of the last step.
-  // Above what is held throughout.
+  model::Bytes state;                    // Weights, gradients and optimizer state, throughout.
+  // Above these:
   model::Bytes activations_max;              // Live at once.
   model::Bytes activations_reserved;         // The arena's high-water, or all slots of the pool.
   std::vector<model::EventRecord> timeline;  // In nanoseconds from the start of the run.
@@ -102,6 +104,8 @@ struct HostRankReport {
 
 struct HostResult {
   std::vector<double> losses;  // Mean nats per token of each finished step.
+  // Of all gradients of each, before clipping; empty when nothing is clipped.
+  std::vector<double> gradient_norms;
   std::optional<Fault> fault;
   // A rank hangs: its thread goes on by itself and may still read the job's tokens and hooks. There
   // are no reports and no hash, and the process should end.

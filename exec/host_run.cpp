@@ -2,7 +2,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -10,9 +9,11 @@
 
 #include "exec/host_backend.h"
 #include "exec/host_job.h"
+#include "exec/lockstep.h"
 #include "exec/norm_exchange.h"
 #include "exec/rank_model.h"
 #include "exec/replica_exchange.h"
+#include "exec/thread_groups.h"
 #include "model/assert.h"
 #include "model/program/program_builder.h"
 #include "model/rank_layout.h"
@@ -33,22 +34,43 @@ struct RunShared {
         spec(host_program_spec(job)),
         programs(model::build_programs(spec)),
         orders(job.policy ? std::vector<policies::Order>{} : policies::schedule_orders(spec)),
-        shape(model_shape(job.transformer, job.plan)),
+        shape(model_shape(job.transformer, job.plan, job.experts)),
         layout(job.plan),
+        lockstep(lockstep_groups(job.plan, layout)),
         world(layout.num_ranks()),
         norm(world),
         step_end(world, all_ranks()),
-        micro_batch_losses(static_cast<std::size_t>(job.plan.data) *
+        micro_batch_losses(static_cast<std::size_t>(job.plan.data * job.plan.context) *
                            static_cast<std::size_t>(job.plan.num_micro_batches())) {
     for (int stage = 0; stage < job.plan.pipeline; ++stage) {
       for (std::int32_t chunk = 0; chunk < job.plan.model_chunks; ++chunk) {
         exchanges.push_back(std::make_unique<ReplicaExchange>(
-            world, ReplicaExchangeSetup{.chunk = {chunk},
-                                        .tensor = job.plan.tensor,
-                                        .data = job.plan.data,
-                                        .shard_optimizer = job.plan.zero_stage > 0}));
+            world, ReplicaExchangeSetup{.layout = layout,
+                                        .stage = {stage},
+                                        .chunk = {chunk},
+                                        .zero_stage = job.plan.zero_stage}));
       }
     }
+    if (shape.tied) {
+      tie_ends();
+    }
+  }
+  ReplicaExchange& exchange(model::StageId stage, std::size_t chunk) {
+    const auto first = static_cast<std::size_t>(stage.value * job.plan.model_chunks);
+    return *exchanges[first + chunk];
+  }
+  // The embedding is in the first virtual stage, the head in the last one.
+  void tie_ends() {
+    const model::PipelineShape& pipeline = programs.front().shape;
+    const int last = pipeline.virtual_stages() - 1;
+    if (last == 0) {
+      return;
+    }
+    const auto exchange_of = [&](int virtual_stage) -> ReplicaExchange& {
+      return exchange(pipeline.stage_of(virtual_stage),
+                      static_cast<std::size_t>(pipeline.chunk_of(virtual_stage).value));
+    };
+    ReplicaExchange::tie(exchange_of(0), exchange_of(last));
   }
   std::vector<RankId> all_ranks() const {
     std::vector<RankId> ranks;
@@ -64,6 +86,7 @@ struct RunShared {
   std::vector<policies::Order> orders;   // One a stage, without a policy.
   ModelShape shape;
   model::RankLayout layout;
+  std::vector<std::vector<RankId>> lockstep;  // By rank.
   HostWorld world;
   NormExchange norm;
   MeetingPoint step_end;
@@ -71,7 +94,7 @@ struct RunShared {
   // Of the step that runs: each element is written by one rank, read by rank 0 between the two
   // meetings that end the step.
   std::vector<double> micro_batch_losses;
-  std::vector<double> losses;
+  std::vector<double> losses, gradient_norms;
   bool last_step = false;  // Said by rank 0 between the meetings.
   std::vector<ChunkState> state;
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
@@ -80,18 +103,16 @@ struct RunShared {
 // One rank: what it owns, and the loop of its thread.
 class HostRank {
  public:
-  HostRank(RunShared& shared, RankId rank, std::unique_ptr<TensorGroup> group)
+  HostRank(RunShared& shared, RankId rank, ThreadGroups groups)
       : shared_(shared),
         rank_(rank),
         coordinates_(shared.layout.coordinates(rank)),
         program_(shared.programs[static_cast<std::size_t>(coordinates_.pipeline)]),
-        group_(std::move(group)),
-        model_({shared.job, shared.shape, program_, coordinates_}, *group_, arena_plan()),
-        backend_({shared.job, shared.layout, program_, rank, shared.world, model_, join_exchanges(),
-                  shared.norm, shared.start}) {
-    if (auto* threads = dynamic_cast<ThreadGroup*>(group_.get())) {
-      threads->wait_by([this](const auto& done) { wait(done); });
-    }
+        groups_(std::move(groups)),
+        model_({shared.job, shared.shape, program_, coordinates_}, groups_.all(), arena_plan()),
+        backend_({shared.job, shared.layout, program_, rank, shared.world, model_, lockstep(),
+                  join_exchanges(), shared.norm, shared.start}) {
+    groups_.wait_by([this](const auto& done) { wait(done); });
     report_.rank = rank;
     report_.stage = program_.stage;
   }
@@ -115,6 +136,7 @@ class HostRank {
 
   HostRankReport take_report() {
     report_.executed = backend_.executed();
+    report_.state = model_.state_bytes();
     report_.timeline = backend_.timeline();
     report_.activations_max = model_.memory().live_max();
     report_.activations_reserved = model_.memory().high_water();
@@ -136,7 +158,10 @@ class HostRank {
   }
 
  private:
-  bool decides() const { return coordinates_.tensor == 0; }
+  std::span<const RankId> lockstep() const {
+    return shared_.lockstep[static_cast<std::size_t>(rank_.value)];
+  }
+  bool decides() const { return lockstep().front() == rank_; }
 
   std::optional<model::ArenaPlan> arena_plan() const {
     if (shared_.job.policy) {
@@ -149,12 +174,9 @@ class HostRank {
   std::vector<ReplicaExchange*> join_exchanges() {
     std::vector<ReplicaExchange*> exchanges;
     for (std::size_t chunk = 0; chunk < model_.chunks().size(); ++chunk) {
-      const std::size_t index =
-          static_cast<std::size_t>(coordinates_.pipeline) * model_.chunks().size() + chunk;
-      ReplicaExchange& exchange = *shared_.exchanges[index];
+      ReplicaExchange& exchange = shared_.exchange(program_.stage, chunk);
       ModelChunk& part = *model_.chunks()[chunk];
-      exchange.add(coordinates_.tensor, coordinates_.data,
-                   {rank_, part.weights(), part.gradients(), &part.table()});
+      exchange.add({rank_, part.units(), &part.table()});
       exchanges.push_back(&exchange);
     }
     return exchanges;
@@ -210,7 +232,12 @@ class HostRank {
       for (const double loss : shared_.micro_batch_losses) {
         sum += loss;
       }
-      shared_.losses.push_back(sum / static_cast<double>(shared_.micro_batch_losses.size()));
+      const auto num_micro_batches =
+          static_cast<double>(shared_.job.plan.num_micro_batches() * shared_.job.plan.data);
+      shared_.losses.push_back(sum / num_micro_batches);
+      if (const auto norm = shared_.norm.norm()) {
+        shared_.gradient_norms.push_back(*norm);
+      }
       shared_.norm.reset();
       if (shared_.job.on_step) {
         shared_.world.set_activity(rank_, {step_, Activity::BetweenSteps});
@@ -226,8 +253,8 @@ class HostRank {
     if (!has_head || coordinates_.tensor != 0) {
       return;
     }
-    const std::size_t first =
-        static_cast<std::size_t>(coordinates_.data) * backend_.losses().size();
+    const int replica = coordinates_.data * shared_.job.plan.context + coordinates_.context;
+    const std::size_t first = static_cast<std::size_t>(replica) * backend_.losses().size();
     for (std::size_t i = 0; i < backend_.losses().size(); ++i) {
       shared_.micro_batch_losses[first + i] = backend_.losses()[i];
     }
@@ -271,7 +298,7 @@ class HostRank {
   RankId rank_;
   RankCoordinates coordinates_;
   const model::Program& program_;
-  std::unique_ptr<TensorGroup> group_;
+  ThreadGroups groups_;
   RankModel model_;
   HostBackend backend_;
   std::unique_ptr<policies::Policy> policy_;
@@ -283,20 +310,9 @@ class HostRank {
 
 std::vector<std::unique_ptr<HostRank>> make_ranks(RunShared& shared) {
   std::vector<std::unique_ptr<HostRank>> ranks;
-  std::map<RankId, std::shared_ptr<ThreadGroupShared>> groups;
+  ThreadGroupMaker maker(shared.world, shared.layout);
   for (const RankId rank : shared.all_ranks()) {
-    if (shared.job.plan.tensor == 1) {
-      ranks.push_back(std::make_unique<HostRank>(shared, rank, std::make_unique<LoneGroup>()));
-      continue;
-    }
-    auto& group = groups[shared.layout.leader(model::GroupKind::Tensor, rank)];
-    if (!group) {
-      group = std::make_shared<ThreadGroupShared>(
-          shared.world, shared.layout.members(model::GroupKind::Tensor, rank));
-    }
-    ranks.push_back(std::make_unique<HostRank>(
-        shared, rank,
-        std::make_unique<ThreadGroup>(group, shared.layout.coordinates(rank).tensor)));
+    ranks.push_back(std::make_unique<HostRank>(shared, rank, maker.groups_of(rank)));
   }
   return ranks;
 }
@@ -400,6 +416,7 @@ HostResult run_host(const HostJob& job) {
   if (result.abandoned) {
     return result;
   }
+  result.gradient_norms = run->shared.gradient_norms;
   result.weights_hash = 0xcbf29ce484222325u;
   for (const auto& rank : run->ranks) {
     result.ranks.push_back(rank->take_report());

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "exec/mailbox.h"
-#include "exec/tensor_group.h"
+#include "exec/rank_group.h"
 #include "model/ids.h"
 
 namespace megatwin::exec {
@@ -91,15 +91,17 @@ class MeetingPoint {
   std::atomic<std::uint64_t> round_{0};
 };
 
-// The tensor-parallel group of ranks that are threads: each reads what the others lend it.
+// A group of ranks that are threads: each reads what the others lend it.
 struct ThreadGroupShared {
   ThreadGroupShared(HostWorld& world, std::vector<model::RankId> members)
-      : meeting(world, members), lent(members.size()) {}
+      : meeting(world, members), lent(members.size()), lent_sizes(members.size()) {}
   MeetingPoint meeting;
-  std::vector<std::span<const float>> lent;  // By member, between two meetings.
+  // By member, between two meetings. Sizes: of an all-to-all.
+  std::vector<std::span<const float>> lent;
+  std::vector<std::span<const std::int64_t>> lent_sizes;
 };
 
-class ThreadGroup : public TensorGroup {
+class ThreadGroup : public RankGroup {
  public:
   ThreadGroup(std::shared_ptr<ThreadGroupShared> shared, int member)
       : shared_(std::move(shared)), member_(member) {}
@@ -112,6 +114,7 @@ class ThreadGroup : public TensorGroup {
   void all_reduce_max(std::span<float> values) override;
   void all_gather(std::span<const float> shard, std::span<float> whole) override;
   void reduce_scatter(std::span<const float> whole, std::span<float> shard) override;
+  void all_to_all(const AllToAll& arguments) override;
 
  private:
   // Lends `values` to the others while `read` reads what all lend.

@@ -11,10 +11,8 @@ namespace {
 // `parameter` whose places lie in `within`.
 template <class Visit>
 void for_each_number(const Parameter& parameter, const Slice& within, Visit visit) {
-  const std::int64_t begin = std::max(within.offset, parameter.place.offset);
-  const std::int64_t end =
-      std::min(within.offset + within.size, parameter.place.offset + parameter.place.size);
-  for (std::int64_t place = begin; place < end; ++place) {
+  const Slice here = common(parameter.place, within);
+  for (std::int64_t place = here.offset; place < here.offset + here.size; ++place) {
     const std::int64_t index = place - parameter.place.offset;
     const std::int64_t row = parameter.first_row + index / parameter.columns;
     const std::int64_t column = parameter.first_column + index % parameter.columns;

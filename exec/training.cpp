@@ -31,7 +31,8 @@ ParameterTable whole_table(const model::Transformer& transformer) {
                           .part = {.first_layer = 0,
                                    .num_layers = static_cast<int>(transformer.num_layers),
                                    .has_embedding = true,
-                                   .has_head = true}});
+                                   .has_head = true},
+                          .member = {}});
 }
 
 bool is_due(int every, int step) { return every > 0 && step % every == 0; }

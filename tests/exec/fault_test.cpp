@@ -105,12 +105,27 @@ TEST(Fault, OfWhatIsDoneBetweenSteps) {
 TEST(Fault, PlansThatCannotRunAreRefusedInWords) {
   model::Plan plan = eight_ranks();
   plan.tensor = 3;
-  plan.zero_stage = 3;
+  plan.recompute = model::RecomputeKind::PerOp;
   const tests::TinyJob tiny(tests::tiny_llama(), plan);
   const auto problems = host_job_problems(tiny.job);
   ASSERT_EQ(problems.size(), 4u);
-  EXPECT_EQ(problems[0], "the host world shards the optimizer only: ZeRO stage 0 or 1, not 3");
+  EXPECT_EQ(problems[0],
+            "the host world recomputes attention or whole layers, not single operations");
   EXPECT_EQ(problems[1], "tensor-parallel size 3 does not divide the attention heads 4");
+}
+
+TEST(Fault, ExpertPlansThatCannotRunAreRefusedInWords) {
+  model::Plan plan;
+  plan.tensor = 2;
+  plan.expert = 3;
+  plan.context = 3;
+  const tests::TinyJob tiny(tests::tiny_experts(), plan);
+  EXPECT_EQ(host_job_problems(tiny.job),
+            (std::vector<std::string>{
+                "twice the context-parallel size 3 does not divide the 8 tokens of a sequence",
+                "experts under tensor parallelism need sequence parallelism",
+                "expert-parallel size 3 does not divide the 4 experts",
+            }));
 }
 
 }  // namespace

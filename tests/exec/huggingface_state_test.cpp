@@ -43,7 +43,7 @@ double loss_of(const model::Transformer& transformer, const ModelState& state) {
   plan.micro_batch = plan.global_batch = 2;
   const ModelShape shape = model_shape(transformer, plan);
   LoneGroup group;
-  ModelChunk chunk({.shape = shape, .part = {0, 2, true, true}}, group);
+  ModelChunk chunk({.shape = shape, .part = {0, 2, true, true}}, groups_of_one(group));
   EXPECT_TRUE(state_problems(state, chunk.table()).empty());
   const ChunkState whole{
       .table = &chunk.table(), .held = {0, chunk.table().size}, .weights = chunk.weights()};
