@@ -180,6 +180,16 @@ class ConfigText {
   std::string text_;
 };
 
+struct Family {
+  std::string architecture, type;
+};
+
+Family family_of(const Transformer& transformer) {
+  if (is_stored_as_gpt2(transformer)) return {"GPT2LMHeadModel", "gpt2"};
+  if (transformer.experts) return {"MixtralForCausalLM", "mixtral"};
+  return {"LlamaForCausalLM", "llama"};
+}
+
 }  // namespace
 
 bool is_stored_as_gpt2(const Transformer& transformer) {
@@ -231,14 +241,13 @@ ModelState state_of_huggingface(const Transformer& transformer, std::vector<Tens
 
 std::string huggingface_config_text(const Transformer& transformer) {
   ConfigText text;
-  const bool gpt2 = is_stored_as_gpt2(transformer);
-  text.add("architectures",
-           gpt2 ? std::string("[\"GPT2LMHeadModel\"]") : std::string("[\"LlamaForCausalLM\"]"));
-  text.add_word("model_type", gpt2 ? "gpt2" : "llama");
+  const Family family = family_of(transformer);
+  text.add("architectures", "[\"" + family.architecture + "\"]");
+  text.add_word("model_type", family.type);
   text.add_word("torch_dtype", "float32");
   text.add("vocab_size", transformer.vocab_size);
   text.add("tie_word_embeddings", transformer.tied_embeddings);
-  if (gpt2) {
+  if (is_stored_as_gpt2(transformer)) {
     text.add_word("activation_function", "gelu_new");
     text.add("layer_norm_epsilon", std::string("1e-05"));
     text.add("n_embd", transformer.hidden_size);
@@ -258,7 +267,12 @@ std::string huggingface_config_text(const Transformer& transformer) {
   text.add("head_dim", transformer.head_dim);
   text.add_word("hidden_act", "silu");
   text.add("hidden_size", transformer.hidden_size);
-  text.add("intermediate_size", transformer.ffn_hidden_size);
+  text.add("intermediate_size", transformer.experts ? transformer.experts->expert_ffn_size
+                                                    : transformer.ffn_hidden_size);
+  if (transformer.experts) {
+    text.add("num_local_experts", transformer.experts->num_experts);
+    text.add("num_experts_per_tok", transformer.experts->experts_per_token);
+  }
   text.add("max_position_embeddings",
            std::max(transformer.max_position_embeddings, transformer.sequence_length));
   text.add("num_attention_heads", transformer.num_attention_heads);

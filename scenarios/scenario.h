@@ -12,6 +12,7 @@
 #include "model/job.h"
 #include "model/result.h"
 #include "model/training.h"
+#include "model/training_wish.h"
 
 namespace megatwin::scenarios {
 
@@ -26,13 +27,16 @@ struct ScenarioOptions {
 struct SearchRequest {
   std::vector<std::string> fixed;
   std::map<std::string, std::vector<std::string>> candidates;  // Key → values as written.
+  std::optional<double> memory_margin;  // Share of a GPU's memory that is to stay free.
+  std::optional<int> machines;          // Of the first kind, and no others. At most its number.
 };
 
 struct Scenario {
-  std::vector<model::Job> jobs;         // One, or one a point of the sweep.
-  std::optional<SearchRequest> search;  // Of the file; the same for every point.
-  model::TrainingData data;             // Likewise.
-  model::TrainingSettings training;     // Likewise.
+  std::vector<model::Job> jobs;               // One, or one a point of the sweep.
+  std::optional<SearchRequest> search;        // Of the file; the same for every point.
+  std::optional<model::TrainingWish> target;  // Likewise, of the first point.
+  model::TrainingData data;                   // Likewise, for a run on the host.
+  model::TrainingSettings training;           // Likewise.
 };
 
 // Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once.

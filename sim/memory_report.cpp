@@ -66,8 +66,10 @@ void fill_memory(const Job& job, const model::JobProgram& program, const Pipelin
   const Bytes overhead = process_overhead(job);
   for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
     const model::StageCost& cost = program.spec.stages[stage];
-    const PeakParts plan =
-        parts_of(model::plan_memory({result.shape, cost, result.ranks[stage].order}));
+    PeakParts plan = parts_of(model::plan_memory({result.shape, cost, result.ranks[stage].order}));
+    if (cost.step_end > plan.activations + plan.transients) {
+      plan = {{}, cost.step_end, "outputs of all micro-batches, merged"};
+    }
     StageMemory memory{.stage = static_cast<int>(stage)};
     memory.parameters = cost.parameters;
     memory.gradients = cost.gradients;

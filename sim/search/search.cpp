@@ -1,6 +1,7 @@
 #include "sim/search/search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <set>
@@ -47,6 +48,7 @@ class Search {
       result_.impossible = impossible_wish(job_, space_, candidates_, options_);
       return std::move(result_);
     }
+    if (options_.store != nullptr) candidates_.use(*options_.store);
     if (options_.exhaustive) {
       candidates_.evaluate_all(options_.progress);
     } else {
@@ -84,7 +86,7 @@ class Search {
     std::vector<std::size_t> places = candidates_.ranking();
     places.resize(std::min(places.size(), static_cast<std::size_t>(options_.num_best)));
     result_.best.resize(places.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Candidate& candidate = candidates_.fitting()[places[i]];
       SimulationReport report =
@@ -140,7 +142,7 @@ class Search {
       places = std::move(kept);
     }
     result_.front.resize(places.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Candidate& candidate = candidates_.fitting()[places[i]];
       result_.front[i].report =
@@ -200,7 +202,7 @@ class Search {
 
   void explain(const std::vector<Plan>& slow, const std::vector<Plan>& large) {
     result_.losers.resize(slow.size() + large.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(result_.losers.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       result_.losers[i] = i < slow.size()
                               ? slow_loser(job_, slow[i], winner())

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "exec/training.h"
-#include "tests/exec/tiny_jobs.h"
+#include "tests/exec/train_tiny.h"
 #include "tests/temporary_folder.h"
 
 namespace megatwin::exec {
@@ -110,6 +110,30 @@ TEST(Resume, GivesTheSameBits) {
   }
 }
 
+struct OtherPlan {
+  Plan plan;
+  bool same_bits = false;
+};
+
+// A run of one rank goes on under `other`, and a run under `other` on one rank.
+void expect_resumes(const model::Transformer& transformer, const OtherPlan& other) {
+  for (const bool back : {false, true}) {
+    const RunFolder folder;
+    TrainingRequest whole = request_in(folder, transformer, {});
+    whole.settings.checkpoint_folder.clear();
+    const std::vector<double> expected = train(whole).host.losses;
+    const Plan& from = back ? other.plan : Plan{};
+    const Plan& to = back ? Plan{} : other.plan;
+    const std::vector<double> losses = interrupted(request_in(folder, transformer, from), to);
+    ASSERT_EQ(losses.size(), expected.size());
+    for (std::size_t step = 0; step < losses.size(); ++step) {
+      EXPECT_NEAR(losses[step], expected[step], other.same_bits ? 0 : 1e-5 * expected[step])
+          << transformer.name << " step " << step << " " << tests::describe(other.plan) << " back "
+          << back;
+    }
+  }
+}
+
 // Where only the pipeline changes the bits stay; where sums are cut otherwise, the losses within
 // 1e-5. The held-out loss is computed on whole weights.
 TEST(Resume, UnderAnotherPlan) {
@@ -119,23 +143,30 @@ TEST(Resume, UnderAnotherPlan) {
   Plan tensor = pipeline(2, 1);
   tensor.tensor = 2;
   tensor.sequence_parallel = true;
-  for (const auto& [second, same_bits] :
-       {std::pair{pipeline(2, 2), true}, std::pair{replicas, false}, std::pair{tensor, false}}) {
-    for (const bool back : {false, true}) {
-      const RunFolder folder;
-      TrainingRequest whole = request_in(folder, tests::tiny_llama(), {});
-      whole.settings.checkpoint_folder.clear();
-      const std::vector<double> expected = train(whole).host.losses;
-      const Plan& from = back ? second : Plan{};
-      const Plan& to = back ? Plan{} : second;
-      const std::vector<double> losses =
-          interrupted(request_in(folder, tests::tiny_llama(), from), to);
-      ASSERT_EQ(losses.size(), expected.size());
-      for (std::size_t step = 0; step < losses.size(); ++step) {
-        EXPECT_NEAR(losses[step], expected[step], same_bits ? 0 : 1e-5 * expected[step])
-            << "step " << step << " t" << second.tensor << " d" << second.data << " back " << back;
-      }
-    }
+  for (const OtherPlan& other :
+       {OtherPlan{pipeline(2, 2), true}, OtherPlan{replicas}, OtherPlan{tensor}}) {
+    expect_resumes(tests::tiny_llama(), other);
+  }
+}
+
+// What a rank holds of a unit may be a shard, a ring's ranks are replicas, and with tied embeddings
+// both ends hold the matrix.
+TEST(Resume, UnderAnotherPlanOfShardsAndRings) {
+  Plan plan = pipeline(2, 1);
+  plan.data = plan.context = 2;
+  for (const int zero : {0, 2, 3}) {
+    plan.zero_stage = zero;
+    expect_resumes(tests::tied(tests::tiny_gpt()), {plan});
+  }
+}
+
+TEST(Resume, UnderAnotherPlanOfExperts) {
+  Plan plan;
+  plan.expert = 2;
+  plan.data = 4;
+  for (const int zero : {1, 3}) {
+    plan.zero_stage = zero;
+    expect_resumes(tests::tiny_experts(), {plan});
   }
 }
 

@@ -111,6 +111,21 @@ TEST(HuggingfaceState, ConfigurationReadsBack) {
   }
 }
 
+// A model of experts is stored as Mixtral.
+TEST(HuggingfaceState, ConfigurationOfExpertsReadsBack) {
+  model::Transformer transformer = transformer_of("llama");
+  transformer.experts =
+      model::MixtureOfExperts{.num_experts = 4, .experts_per_token = 2, .expert_ffn_size = 12};
+  const std::string path = testing::TempDir() + "experts.json";
+  std::ofstream(path) << huggingface_config_text(transformer);
+  const auto config = scenarios::load_huggingface_config(path);
+  ASSERT_TRUE(config) << to_text(config.error());
+  ASSERT_TRUE(config->transformer.experts);
+  EXPECT_EQ(config->transformer.experts->num_experts, 4);
+  EXPECT_EQ(config->transformer.experts->experts_per_token, 2);
+  EXPECT_EQ(config->transformer.experts->expert_ffn_size, 12);
+}
+
 TEST(Safetensors, ReadsHalfPrecision) {
   std::string header = R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
                        R"("b":{"dtype":"F16","shape":[2,2],"data_offsets":[4,12]}})";
