@@ -59,6 +59,14 @@ void read_data(MapReader& reader, const model::Cluster& cluster, Plan& plan, Rem
     read_size(reader, "data", plan.data);
     return;
   }
+  if (cluster.groups.empty()) {
+    plan.data = 1;
+    if (!reader.has("data")) {
+      remarks.assumptions.push_back(
+          "Neither cluster nor data-parallel size was given: 1 is taken.");
+    }
+    return;
+  }
   const std::int64_t gpus = cluster.num_gpus();
   const std::int64_t replica = std::int64_t{plan.tensor} * plan.pipeline * plan.context;
   plan.data = gpus % replica == 0 ? static_cast<int>(gpus / replica) : 0;

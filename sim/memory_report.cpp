@@ -48,7 +48,8 @@ PeakParts parts_of(const model::MemoryPeak& peak) {
   int chunks = 0;
   for (const model::LiveBuffers& live : peak.live) {
     const bool transient = live.kind == model::BufferKind::ForwardTransient ||
-                           live.kind == model::BufferKind::BackwardTransient;
+                           live.kind == model::BufferKind::BackwardTransient ||
+                           live.kind == model::BufferKind::WeightTransient;
     (transient ? parts.transients : parts.activations) += live.bytes;
     if (!transient) chunks += live.count;
   }

@@ -173,6 +173,30 @@ TEST(Decisions, OfOneWorldRunInTheOther) {
   }
 }
 
+// What meets inside of the tasks of a stage, so that a leader must decide for several ranks.
+enum class RankKind { Alone, Tensor, Context, ShardedWeights, Experts };
+
+Plan with_groups(Plan plan, RankKind kind) {
+  switch (kind) {
+    case RankKind::Alone:
+      break;
+    case RankKind::Tensor:
+      plan.tensor = 2;
+      break;
+    case RankKind::Context:
+      plan.context = 2;
+      break;
+    case RankKind::ShardedWeights:
+      plan.data = 2;
+      plan.zero_stage = 3;
+      break;
+    case RankKind::Experts:
+      plan.data = plan.expert = 2;
+      break;
+  }
+  return plan;
+}
+
 // Delays, one or two receive slots, and tight admission: the run ends, with the bits of a static
 // schedule, in the memory that the planner finds in the order that was run. Seed 4 once found a
 // rank that was done with its optimizer and no longer listened for the slot of its last gradient.
@@ -184,8 +208,9 @@ TEST(Decisions, NoDelayDeadlocksOrChangesTheBits) {
     SCOPED_TRACE(tests::rerun_line("exec_decision_test", seed));
     tests::Random random(seed);
     Plan plan = plans()[seed % plans().size()];
-    plan.tensor = random.coin() ? 2 : 1;
-    TinyJob tiny(tiny_llama(), plan);
+    const auto kind = static_cast<RankKind>(random.in(0, 4));
+    TinyJob tiny(kind == RankKind::Experts ? tests::tiny_experts() : tiny_llama(),
+                 with_groups(plan, kind));
     make_dynamic(tiny.job,
                  {.traversal = random.coin() ? Traversal::DepthFirst : Traversal::BreadthFirst,
                   .live_activations_max = static_cast<int>(random.in(2, 6))});
@@ -194,7 +219,7 @@ TEST(Decisions, NoDelayDeadlocksOrChangesTheBits) {
     tiny.job.hooks.before_task = delays(seed);
     const HostResult result = run_host(tiny.job);
     ASSERT_FALSE(result.fault) << to_text(*result.fault);
-    if (plan.tensor == 1) {
+    if (kind == RankKind::Alone) {
       EXPECT_EQ(result.losses, expected.losses);
     }
     const model::ProgramSpec spec = host_program_spec(tiny.job);
