@@ -183,8 +183,9 @@ std::vector<RankModel::NormPart> RankModel::norm_parts() {
         if (places.size == 0 || !counts_for_norm(unit, parameter)) {
           continue;
         }
+        const Slice held = inside(unit.gradients_at, places);
         double squares = 0;
-        for (const float gradient : inside(unit.gradients_at, places).of(unit.gradients)) {
+        for (const float gradient : held.of(unit.gradients)) {
           squares += static_cast<double>(gradient) * gradient;
         }
         parts.push_back({parameter.name, squares});
