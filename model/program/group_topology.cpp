@@ -43,6 +43,9 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
     const double by_generation = static_routes ? 0.5 : 1.0;
     topology.nic_efficiency *=
         fabric.spine_efficiency > 0 ? fabric.spine_efficiency : by_generation;
+    const bool has_leaves =
+        fabric.kind == FabricKind::FatTree || fabric.kind == FabricKind::RailOptimizedFatTree;
+    if (has_leaves) topology.oversubscription = fabric.oversubscription;
   }
   return topology;
 }
