@@ -62,7 +62,22 @@ constexpr const char* kPlanExamples =
 
 using Action = std::function<int()>;
 
-// `as_json` must live as long as the command.
+// Options that several commands have. What they fill must live as long as the command.
+void add_settings(CLI::App& command, std::vector<std::string>& settings, const char* help) {
+  command.add_option("--set", settings, help)->take_all()->allow_extra_args(false);
+}
+
+void add_memory_margin(CLI::App& command, double& margin) {
+  command.add_option("--memory-margin", margin, "Share of a GPU's memory to keep free: 0.05")
+      ->type_name("SHARE");
+}
+
+void add_threads(CLI::App& command, int& num_threads) {
+  command.add_option("--threads", num_threads, "0: as many as there are cores")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+}
+
 void add_diagnostics(CLI::App& command, bool& as_json) {
   command
       .add_option_function<std::string>(
@@ -78,9 +93,7 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
       app.add_subcommand("simulate", "Predict step time, memory, MFU and where the time goes");
   auto arguments = std::make_shared<SimulateArguments>();
   command->add_option("files", arguments->files, "Scenario files (YAML)")->required();
-  command->add_option("--set", arguments->settings, "Set a key of every file: plan.tensor=4")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_settings(*command, arguments->settings, "Set a key of every file: plan.tensor=4");
   command->add_option("--sweep", arguments->sweeps, "Run every value of a key: plan.tensor=2,4,8")
       ->take_all()
       ->allow_extra_args(false);
@@ -123,9 +136,7 @@ Action add_train(CLI::App& app, Console& console) {
   auto arguments = std::make_shared<TrainArguments>();
   command->add_option("file", arguments->file, "Scenario file (YAML) with a data section")
       ->required();
-  command->add_option("--set", arguments->settings, "Set a key of the file: training.steps=100")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_settings(*command, arguments->settings, "Set a key of the file: training.steps=100");
   command->add_option("--backend", arguments->backend, "host: threads of this machine")
       ->check(CLI::IsMember({"host"}))
       ->type_name("WORLD");
@@ -155,22 +166,15 @@ Action add_search(CLI::App& app, Console& console) {
       app.add_subcommand("search", "Find the best plans of thousands, and why the others lost");
   auto arguments = std::make_shared<SearchArguments>();
   command->add_option("file", arguments->file, "Scenario file (YAML)")->required();
-  command->add_option("--set", arguments->settings, "Set a key of the file: plan.tensor=4")
-      ->take_all()
-      ->allow_extra_args(false);
-  command
-      ->add_option("--memory-margin", arguments->memory_margin,
-                   "Share of a GPU's memory to keep free: 0.05")
-      ->type_name("SHARE");
+  add_settings(*command, arguments->settings, "Set a key of the file: plan.tensor=4");
+  add_memory_margin(*command, arguments->memory_margin);
   command->add_option("--best", arguments->num_best, "How many plans to list")
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
   command->add_option("--losers", arguments->num_losers, "How many of the others to explain")
       ->check(CLI::Range(0, 10'000))
       ->type_name("N");
-  command->add_option("--threads", arguments->num_threads, "0: as many as there are cores")
-      ->check(CLI::Range(0, 4096))
-      ->type_name("N");
+  add_threads(*command, arguments->num_threads);
   command->add_flag("--exhaustive", arguments->exhaustive,
                     "Evaluate every plan that fits; the answer is the same");
   command->add_flag("--what-if", arguments->what_if,
@@ -197,16 +201,9 @@ Action add_plan(CLI::App& app, Console& console) {
       ->add_option("files", arguments->files,
                    "Scenario files (YAML) with a target section; several share the first's cluster")
       ->required();
-  command->add_option("--set", arguments->settings, "Set a key of the file: target.deadline=30 d")
-      ->take_all()
-      ->allow_extra_args(false);
-  command
-      ->add_option("--memory-margin", arguments->memory_margin,
-                   "Share of a GPU's memory to keep free: 0.05")
-      ->type_name("SHARE");
-  command->add_option("--threads", arguments->num_threads, "0: as many as there are cores")
-      ->check(CLI::Range(0, 4096))
-      ->type_name("N");
+  add_settings(*command, arguments->settings, "Set a key of the file: target.deadline=30 d");
+  add_memory_margin(*command, arguments->memory_margin);
+  add_threads(*command, arguments->num_threads);
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_option("--html", arguments->html, "Write a page that stands alone")
       ->type_name("FILE");
