@@ -59,6 +59,23 @@ PeakParts parts_of(const model::MemoryPeak& peak) {
 
 }  // namespace
 
+std::vector<Bytes> task_memory_limits(const Job& job, const model::JobProgram& program) {
+  const Bytes reserved = job.cluster.groups.front().gpu.memory_usable - process_overhead(job);
+  std::vector<Bytes> limits;
+  for (const model::StageCost& stage : program.spec.stages) {
+    Bytes transient{0};
+    Bytes least =
+        stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
+    for (const model::ChunkCost& chunk : stage.chunks) {
+      transient = std::max({transient, chunk.forward_transient, chunk.backward_transient});
+      least += std::max(chunk.activation, chunk.weight_gradient_input);
+    }
+    const Bytes free = (1 / (1 + job.software.allocator_slack)) * reserved - workspace(job);
+    limits.push_back(std::max(free - transient, least));
+  }
+  return limits;
+}
+
 void fill_memory(const Job& job, const model::JobProgram& program, const PipelineResult& result,
                  SimulationReport& report) {
   report.memory_limit = job.cluster.groups.front().gpu.memory_usable;

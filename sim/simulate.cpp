@@ -5,10 +5,14 @@
 #include <cmath>
 #include <utility>
 
+#include "model/assert.h"
 #include "model/flops.h"
 #include "model/parameters.h"
 #include "model/plan_check.h"
 #include "model/program/job_program.h"
+#include "policies/policy_choice.h"
+#include "policies/user_policy.h"
+#include "sim/decoupled/decoupled_job.h"
 #include "sim/memory_report.h"
 #include "sim/pipeline_simulation.h"
 #include "sim/power.h"
@@ -256,16 +260,51 @@ void warn_of_missing_effects(const model::PricedEffects& effects, SimulationRepo
   if (!names.empty()) report.warnings.insert(report.warnings.begin(), "left out: " + names);
 }
 
+// A policy that decides while the step runs needs events; static orders are the same in both.
+Engine engine_of(const Job& job, const SimulateOptions& options) {
+  const bool events =
+      options.engine == EngineChoice::Events || model::is_dynamic(job.plan.schedule);
+  return events ? Engine::Events : Engine::Dataflow;
+}
+
+PipelineResult run_program(const Job& job, const JobProgram& program,
+                           const SimulateOptions& options) {
+  SimulationOptions run{.timeline = options.timeline, .cache = options.cache};
+  if (model::is_dynamic(job.plan.schedule)) {
+    run.policy = options.policy ? options.policy : policies::policy_of(job.plan);
+    run.executor.issue_depth = job.plan.issue_depth;
+    run.memory_limits = task_memory_limits(job, program);
+  }
+  PipelineResult result = simulate_pipeline(program.spec, engine_of(job, options), run);
+  if (!result.stalled.empty()) {
+    throw policies::UserPolicyError("the policy waits for ever: " + result.stalled.front());
+  }
+  return result;
+}
+
+SimulationReport decoupled_report_of(const Job& job, const SimulateOptions& options) {
+  SimulationReport report;
+  fill_names(job, report);
+  warn_of_missing_effects(options.effects, report);
+  report_decoupled(job, options.effects, options.timeline, report);
+  fill_rates(job, report);
+  const model::FlopPerSecond peak = decoupled_peak(job);
+  report.mfu = ratio(report.model_flop_per_step / report.step_time / peak);
+  report.hfu = ratio(report.hardware_flop_per_step / report.step_time / peak);
+  report.mfu_by_convention.clear();
+  fill_power(job, report);
+  return report;
+}
+
 SimulationReport report_of(const Job& job, const SimulateOptions& options) {
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) return decoupled_report_of(job, options);
   const JobProgram program = model::build_job_program(job, options.effects);
   SimulationReport report;
   fill_names(job, report);
   warn_of_missing_effects(options.effects, report);
   const int stage = critical_stage(program);
   report.critical_stage = stage;
-  const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
-  PipelineResult result = simulate_pipeline(program.spec, engine,
-                                            {.timeline = options.timeline, .cache = options.cache});
+  PipelineResult result = run_program(job, program, options);
   if (options.effects.pipeline_schedule) {
     report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
     fill_breakdown(program, result.ranks[stage], stage, report);
@@ -279,22 +318,33 @@ SimulationReport report_of(const Job& job, const SimulateOptions& options) {
   fill_power(job, report);
   report.ranks_simulated = program.spec.pipeline;
   report.events = result.events;
-  report.engine = options.engine == EngineChoice::Events ? "events" : "dataflow";
+  report.engine = engine_of(job, options) == Engine::Events ? "events" : "dataflow";
   report.timeline = std::move(result.timeline);
   if (options.explain) explain(job, program, options.effects, report);
   return report;
 }
 
-}  // namespace
-
-namespace {
+std::variant<SimulationReport, PlanRefusal> answer_of(const Job& job,
+                                                      const SimulateOptions& options) {
+  SimulationReport report = report_of(job, options);
+  if (options.sensitivities) fill_sensitivities(job, options, report);
+  const bool look_for_others =
+      options.sensitivities && job.plan.schedule != model::ScheduleKind::Decoupled;
+  if (!report.fits) return refuse_unfit(job, std::move(report), look_for_others);
+  return report;
+}
 
 // More tasks than this take minutes and gigabytes, and say nothing that fewer would not.
 constexpr double kMostTasks = 20e6;
 
 // What is legal for a trainer but not simulated (yet): refused rather than answered wrongly.
-std::vector<std::string> simulation_problems(const Job& job) {
+std::vector<std::string> simulation_problems(const Job& job, bool has_policy) {
   std::vector<std::string> problems;
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) return problems;
+  if (job.plan.schedule == model::ScheduleKind::UserPolicy && !has_policy) {
+    problems.push_back("policy " + job.plan.policy_library +
+                       ": a policy of one's own runs in simulate and train only");
+  }
   const model::NodeGroup& first = job.cluster.groups.front();
   for (const model::NodeGroup& group : job.cluster.groups) {
     if (group.gpu.name != first.gpu.name || group.node.num_gpus != first.node.num_gpus) {
@@ -319,9 +369,17 @@ std::vector<std::string> simulation_problems(const Job& job) {
 
 std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
                                                      const SimulateOptions& options) {
+  const bool decoupled = job.plan.schedule == model::ScheduleKind::Decoupled;
   std::vector<std::string> problems =
-      model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
-  if (problems.empty()) problems = simulation_problems(job);
+      decoupled ? decoupled_problems(job)
+                : model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
+  if (decoupled && !problems.empty()) {
+    return PlanRefusal{
+        "illegal_plan", "the plan is illegal for this model and cluster", problems, {}, {}};
+  }
+  if (problems.empty()) {
+    problems = simulation_problems(job, static_cast<bool>(options.policy));
+  }
   if (!problems.empty()) return refuse_illegal(job, problems);
   if (job.plan.schedule == model::ScheduleKind::OrderFile) {
     problems = policies::schedule_problems(model::build_job_program(job, options.effects).spec);
@@ -331,10 +389,15 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
   PipelineCache cache;  // The reruns of the sensitivities mostly change costs, not the program.
   SimulateOptions cached = options;
   if (cached.cache == nullptr) cached.cache = &cache;
-  SimulationReport report = report_of(job, cached);
-  if (options.sensitivities) fill_sensitivities(job, cached, report);
-  if (!report.fits) return refuse_unfit(job, std::move(report), options.sensitivities);
-  return report;
+  try {
+    return answer_of(job, cached);
+  } catch (const policies::UserPolicyError& error) {
+    return PlanRefusal{"policy_failed",
+                       "the policy of " + job.plan.policy_library + " cannot run this job",
+                       {error.what()},
+                       {},
+                       {}};
+  }
 }
 
 std::vector<std::string> effect_names() {

@@ -66,7 +66,7 @@ class UnitAnalysis {
       record(Lane::Compute, model::event_kind(task.kind), task, start, end);
     }
     if (row.send != SendKind::None) {
-      walk_send(id, row, end, in_.times.arrival[slot]);
+      walk_send(id, row, end, slot);
     }
   }
 
@@ -95,7 +95,8 @@ class UnitAnalysis {
     result_.exposed_data_parallel += {waited - arrived};
   }
 
-  void walk_send(TaskId id, const TaskRow& row, Nanoseconds end, Nanoseconds arrival) {
+  void walk_send(TaskId id, const TaskRow& row, Nanoseconds end, std::size_t slot) {
+    const Nanoseconds arrival = in_.times.arrival[slot];
     if (!in_.costs.overlap_p2p) {
       result_.exposed_p2p += {arrival - end};
       lane_free_ = arrival;
@@ -107,7 +108,13 @@ class UnitAnalysis {
     const Lane own_lane = row.is_forward ? Lane::SendForward : Lane::SendBackward;
     record(in_.costs.overlap_p2p ? own_lane : Lane::Compute,
            row.is_forward ? EventKind::SendActivation : EventKind::SendGradient, shape_.task(id),
-           arrival - in_.costs.send[static_cast<std::size_t>(row.send)], arrival);
+           send_start(row, slot), arrival);
+  }
+
+  Nanoseconds send_start(const TaskRow& row, std::size_t slot) const {
+    return in_.times.send_start.empty()
+               ? in_.times.arrival[slot] - in_.costs.send[static_cast<std::size_t>(row.send)]
+               : in_.times.send_start[slot];
   }
 
   void finish() {
