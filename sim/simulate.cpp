@@ -205,9 +205,11 @@ void fill_names(const Job& job, SimulationReport& report) {
   report.schedule_name = std::string(model::name_of(job.plan.schedule));
   report.assumptions = job.assumptions;
   report.warnings = job.warnings;
-  for (std::string& warning :
-       model::plan_warnings(job.transformer, job.plan, job.cluster, job.software)) {
-    report.warnings.push_back(std::move(warning));
+  if (job.plan.schedule != model::ScheduleKind::Decoupled) {  // Its ranks are laid out by side.
+    for (std::string& warning :
+         model::plan_warnings(job.transformer, job.plan, job.cluster, job.software)) {
+      report.warnings.push_back(std::move(warning));
+    }
   }
   report.network = "analytic";
   if (job.network != model::NetworkKind::Analytic) {

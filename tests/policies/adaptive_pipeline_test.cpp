@@ -3,6 +3,7 @@
 #include "policies/adaptive_pipeline.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -108,6 +109,36 @@ TEST(AdaptivePipeline, IsAsBroadAsMemoryAllows) {
   const PipelineResult deep = run(spec, {.live_activations_max = 19});
   EXPECT_LT(position_of(deep, "F3.3"), position_of(deep, "F8.0"));
   EXPECT_LT(position_of(deep, "F3.3"), 20);
+}
+
+// The last of two stages with two chunks and room for five activations: blocks of two. With four
+// held there is room for F2.0 but not for F3.0, which would take the place of F2.0 that is still to
+// come.
+TEST(AdaptivePipeline, OvertakesOnlyWithRoomForTheOvertaken) {
+  const model::ProgramSpec spec =
+      tests::uniform_spec({ScheduleKind::DynamicAdaptive, 2, 2, 6, 4, 4, 3});
+  const model::Program program = build_program(spec, {1});
+  AdaptivePipelinePolicy policy({.live_activations_max = 5});
+  const std::int32_t slots[model::kNumChannels] = {};
+  const std::vector<model::QuantisedDuration> durations(4, 0);
+  const auto pick = [&](const std::vector<const char*>& names) -> std::string {
+    std::vector<model::TaskId> ready;
+    for (const char* name : names) {
+      ready.push_back(program.shape.task_id(*model::task_from_text(name)));
+    }
+    const auto picked = policy.pick({.program = program,
+                                     .ready = ready,
+                                     .memory_used = {0},
+                                     .memory_limit = {std::numeric_limits<double>::infinity()},
+                                     .free_slots = slots,
+                                     .durations = durations});
+    return picked ? to_text(program.shape.task(*picked)) : "waits";
+  };
+  for (const char* task : {"F0.0", "F1.0", "F0.1", "F1.1"}) {
+    EXPECT_EQ(pick({task}), task);
+  }
+  EXPECT_EQ(pick({"F3.0"}), "waits");
+  EXPECT_EQ(pick({"F2.0", "F3.0"}), "F2.0");
 }
 
 // Notes the traversals that a rank goes through.
