@@ -42,10 +42,10 @@ typedef struct megatwin_observation {
   int32_t stage, stages, chunks, micro_batches;
   int32_t num_ready; /* At least 1. By kind, then chunk, then micro-batch. */
   const megatwin_task* ready;
-  double memory_used_bytes, memory_limit_bytes; /* As accounted; the limit may be infinite. */
-  int32_t in_flight, issue_depth;               /* Tasks issued and not done; at most so many. */
-  int32_t receive_slots;                        /* A channel; 0 for no limit. */
-  const int32_t* free_slots; /* 4 channels: activations 0 and 1, gradients 2 and 3. */
+  double memory_used, memory_limit; /* Bytes, as accounted; the limit may be infinite. */
+  int32_t in_flight, issue_depth;   /* Tasks issued and not done; at most so many. */
+  int32_t receive_slots;            /* A channel; 0 for no limit. */
+  const int32_t* free_slots;        /* 4 channels: activations 0 and 1, gradients 2 and 3. */
   /* Moving averages in ns of forwards by chunk, then backwards by chunk (and weight gradients);
    * 0 before the first. In steps of 1/64 octave. */
   int32_t num_durations;

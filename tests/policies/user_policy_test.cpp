@@ -63,7 +63,7 @@ TEST(UserPolicy, IsToldWhatTheHeaderSays) {
       EXPECT_EQ(seen->micro_batches, 3);
       EXPECT_EQ(seen->num_ready, 1);
       EXPECT_EQ(seen->ready[0].kind, MEGATWIN_FORWARD);
-      EXPECT_EQ(seen->memory_used_bytes, 0);
+      EXPECT_EQ(seen->memory_used, 0);
       EXPECT_EQ(seen->issue_depth, 2);
       EXPECT_EQ(seen->receive_slots, 0);
       EXPECT_EQ(seen->num_durations, 2);
