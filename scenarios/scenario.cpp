@@ -1,10 +1,13 @@
 #include "scenarios/scenario.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "model/assert.h"
 #include "scenarios/cluster_reader.h"
+#include "scenarios/disturbance_reader.h"
+#include "scenarios/failure_reader.h"
 #include "scenarios/gpu_profile_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/hardware_reader.h"
@@ -12,6 +15,7 @@
 #include "scenarios/overrides.h"
 #include "scenarios/plan_reader.h"
 #include "scenarios/software_reader.h"
+#include "scenarios/target_reader.h"
 #include "scenarios/yaml_reader.h"
 
 namespace megatwin::scenarios {
@@ -43,7 +47,24 @@ std::vector<std::string> scalars_of(MapReader& reader, const TreeNode& node, std
   return values;
 }
 
-std::optional<SearchRequest> read_search(MapReader& scenario) {
+model::Result<double> read_share(std::string_view text, Zero /*zero*/) {
+  MEGATWIN_TRY(const double share, parse_fraction(text));
+  if (share < 1) return share;
+  return model::fail(model::Diagnostic{.message = "leaves no memory", .allowed = "less than 1"});
+}
+
+std::optional<int> read_machines(MapReader& reader, const model::Cluster& cluster) {
+  const auto count = reader.integer("machines");
+  if (!count || cluster.groups.empty()) return std::nullopt;
+  const model::NodeGroup& group = cluster.groups.front();
+  if (*count <= group.count) return static_cast<int>(*count);
+  reader.error_at(*reader.find("machines"), "machines",
+                  "the cluster has " + std::to_string(group.count) + " of " + group.node.name,
+                  "a whole number from 1 to " + std::to_string(group.count));
+  return std::nullopt;
+}
+
+std::optional<SearchRequest> read_search(MapReader& scenario, const model::Cluster& cluster) {
   const TreeNode* node = scenario.find("search");
   if (node == nullptr) return std::nullopt;
   MapReader reader(scenario.context(), *node, scenario.path_of("search"));
@@ -61,36 +82,39 @@ std::optional<SearchRequest> read_search(MapReader& scenario) {
     const TreeNode* values = reader.find(key);
     if (values != nullptr) request.candidates[key] = scalars_of(reader, *values, key);
   }
+  request.memory_margin = reader.read<double>("memory_margin", read_share);
+  request.machines = read_machines(reader, cluster);
   reader.finish();
   return request;
 }
 
 // One point of the sweep, from its own copy of the tree.
 struct Point {
-  std::string name;
+  std::string settings;  // " plan.tensor=4"; empty without a sweep.
   Document document;
 };
 
 class ScenarioReader {
  public:
-  explicit ScenarioReader(const std::string& file) : folder_(folder_of(file)) {}
+  explicit ScenarioReader(const std::string& file) : file_(file), folder_(folder_of(file)) {}
 
   // Appends the point's job; its problems go to `diagnostics`.
   void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
     ReadContext context(point.document.sources);
     MapReader reader(context, point.document.root, "");
-    scenario.jobs.push_back(read_job(reader, point.name));
-    scenario.search = read_search(reader);
+    scenario.jobs.push_back(read_job(reader, scenario.target));
+    scenario.jobs.back().name += point.settings;
+    scenario.search = read_search(reader, scenario.jobs.back().cluster);
     reader.finish();
     diagnostics.insert(diagnostics.end(), context.diagnostics().begin(),
                        context.diagnostics().end());
   }
 
  private:
-  model::Job read_job(MapReader& reader, const std::string& default_name) {
+  model::Job read_job(MapReader& reader, std::optional<model::TrainingWish>& target) {
     model::Job job;
     Remarks remarks;
-    job.name = reader.text("name").value_or(default_name);
+    job.name = reader.text("name").value_or(file_);
     std::optional<model::HardwareCatalogue> extended;
     if (const TreeNode* hardware = reader.find("hardware")) {
       MapReader nested(reader.context(), *hardware, "hardware");
@@ -108,12 +132,38 @@ class ScenarioReader {
       job.cluster = read_cluster(nested, catalogue, remarks);
     }
     job.software = read_software(reader, remarks);
+    take_runnable_attention(job, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
+    job.disturbances = read_disturbances(reader, job.cluster);
+    job.seed = static_cast<std::uint64_t>(reader.integer("seed", {.min = 0}).value_or(1));
+    job.failures = read_failures(reader, job.cluster, remarks);
+    job.facility = read_facility(reader);
     attach_profile(job, remarks);
+    Remarks of_target;  // They do not bear on a step.
+    const auto wish = read_target(reader, job, catalogue, of_target);
+    if (wish && !target) {
+      target = wish;
+      target->assumptions = std::move(of_target.assumptions);
+    }
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
     return job;
+  }
+
+  // Fused attention of today's frameworks needs Ampere; on older GPUs the same framework falls
+  // back.
+  static void take_runnable_attention(model::Job& job, Remarks& remarks) {
+    const auto& groups = job.cluster.groups;
+    const bool all_volta =
+        !groups.empty() && std::all_of(groups.begin(), groups.end(), [](const auto& group) {
+          return group.gpu.architecture == model::GpuArchitecture::Volta;
+        });
+    if (!all_volta || job.software.attention == model::AttentionKernel::Unfused) return;
+    job.software.attention = model::AttentionKernel::Unfused;
+    remarks.assumptions.push_back(groups.front().gpu.name +
+                                  " has no fused attention kernel of this kind (it needs Ampere): "
+                                  "software.attention unfused is what runs and is priced.");
   }
 
   // What kernels reach on the first kind of GPU; a sweep mostly asks for the same one.
@@ -133,6 +183,7 @@ class ScenarioReader {
                                   ".");
   }
 
+  std::string file_;
   std::string folder_;
   model::GpuProfile profile_;
 };
@@ -141,8 +192,15 @@ class ScenarioReader {
 model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std::string>& sweeps) {
   std::vector<Point> points;
   points.push_back(std::move(base));
+  std::set<std::string> keys;
   for (const std::string& sweep : sweeps) {
     MEGATWIN_TRY(const std::vector<Setting> settings, parse_sweep(sweep));
+    if (!settings.empty() && !keys.insert(settings.front().path).second) {
+      return model::fail(model::Diagnostic{.file = "--sweep",
+                                           .key = settings.front().path,
+                                           .message = "is swept twice",
+                                           .allowed = "all its values in one --sweep"});
+    }
     if (points.size() * settings.size() > kSweepPointsMax) {
       return model::fail(model::Diagnostic{
           .file = "--sweep",
@@ -155,7 +213,7 @@ model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std
         Point varied = point;
         model::Diagnostics problems = apply_setting(varied.document, "--sweep", setting);
         if (!problems.empty()) return model::fail(std::move(problems));
-        varied.name += " " + setting.path + "=" + setting.value;
+        varied.settings += " " + setting.path + "=" + setting.value;
         next.push_back(std::move(varied));
       }
     }
@@ -182,7 +240,7 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
         .file = file, .message = "is empty", .allowed = "a scenario: model, cluster and plan"});
   }
   MEGATWIN_TRY(const std::vector<Point> points,
-               sweep_points({file, std::move(document)}, options.sweep));
+               sweep_points({"", std::move(document)}, options.sweep));
   ScenarioReader reader(file);
   Scenario scenario;
   for (const Point& point : points) {

@@ -76,14 +76,34 @@ std::vector<Bytes> task_memory_limits(const Job& job, const model::JobProgram& p
   return limits;
 }
 
+namespace {
+
+// A policy that decides while the step runs may order every replica's rank in its own way: the most
+// of them counts. Static orders are the same in all.
+model::MemoryPeak stage_peak(const Job& job, const PipelineResult& result,
+                             const model::StageCost& cost, std::size_t stage) {
+  model::MemoryPeak most = model::plan_memory({result.shape, cost, result.ranks[stage].order});
+  if (!model::is_dynamic(job.plan.schedule)) return most;
+  const auto p = static_cast<std::size_t>(result.shape.pipeline);
+  for (std::size_t rank = stage + p; rank < result.ranks.size(); rank += p) {
+    model::MemoryPeak other = model::plan_memory({result.shape, cost, result.ranks[rank].order});
+    if (most.total() < other.total()) most = std::move(other);
+  }
+  return most;
+}
+
+}  // namespace
+
 void fill_memory(const Job& job, const model::JobProgram& program, const PipelineResult& result,
                  SimulationReport& report) {
   report.memory_limit = job.cluster.groups.front().gpu.memory_usable;
   const Bytes overhead = process_overhead(job);
   for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
     const model::StageCost& cost = program.spec.stages[stage];
-    const PeakParts plan =
-        parts_of(model::plan_memory({result.shape, cost, result.ranks[stage].order}));
+    PeakParts plan = parts_of(stage_peak(job, result, cost, stage));
+    if (cost.step_end > plan.activations + plan.transients) {
+      plan = {{}, cost.step_end, "outputs of all micro-batches, merged"};
+    }
     StageMemory memory{.stage = static_cast<int>(stage)};
     memory.parameters = cost.parameters;
     memory.gradients = cost.gradients;
@@ -111,6 +131,8 @@ PlanRefusal refuse_illegal(const Job& job, const std::vector<std::string>& probl
                       .reasons = problems};
   for (model::NearestPlan& near :
        model::nearest_legal_plans(job.transformer, job.plan, job.cluster, job.software)) {
+    // No change at all: legal for a trainer, and refused for another reason.
+    if (near.change.empty()) continue;
     refusal.nearest.push_back({std::move(near.plan), std::move(near.change)});
   }
   return refusal;
@@ -134,8 +156,9 @@ std::string fewest_gpus(const Job& job, const SimulationReport& report) {
   const Bytes all = parameters * model::DataParallelTraffic(job, {}).state_per_parameter();
   const double fewest = std::ceil(ratio(all / report.memory_limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
-         ": at least " + std::to_string(static_cast<long long>(fewest)) + " GPUs of " +
-         in_gib(report.memory_limit) + ", before any activation";
+         ": at least " + std::to_string(static_cast<long long>(fewest)) +
+         (fewest > 1 ? " GPUs of " : " GPU of ") + in_gib(report.memory_limit) +
+         ", before any activation";
 }
 
 }  // namespace
@@ -145,7 +168,7 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
   const auto heaviest =
       std::max_element(report.memory.begin(), report.memory.end(),
                        [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
-  refusal.message = "the plan does not fit: stage " + std::to_string(heaviest->stage) + " needs " +
+  refusal.message = "stage " + std::to_string(heaviest->stage) + " needs " +
                     in_gib(heaviest->peak) + " of " + in_gib(report.memory_limit) + " a GPU";
   const auto add = [&](const char* what, Bytes size) {
     if (size > Bytes{0}) refusal.reasons.push_back(std::string(what) + " " + in_gib(size));

@@ -27,6 +27,9 @@ struct PipelineCosts {
   // Collectives join all classes of a stage, so they are one a (stage, chunk).
   std::vector<Nanoseconds> gather, reduce;
   Nanoseconds send[3] = {0, 0, 0};
+  // Where a network delays them unequally: of every task's send, class by class as SlotLayout.
+  // Empty otherwise. Dataflow only.
+  std::vector<Nanoseconds> send_by_slot;
   bool overlap_p2p = false;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;

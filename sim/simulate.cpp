@@ -10,13 +10,15 @@
 #include "model/parameters.h"
 #include "model/plan_check.h"
 #include "model/program/job_program.h"
-#include "policies/policy_choice.h"
 #include "policies/user_policy.h"
 #include "sim/decoupled/decoupled_job.h"
+#include "sim/disturbance_report.h"
+#include "sim/goodput_report.h"
+#include "sim/job_network.h"
 #include "sim/memory_report.h"
-#include "sim/pipeline_simulation.h"
 #include "sim/power.h"
 #include "sim/sensitivity.h"
+#include "sim/step_run.h"
 
 namespace megatwin::sim {
 namespace {
@@ -76,19 +78,6 @@ StageSums sums_of(const PricedStage& stage) {
     sums.sharded += chunk.sharded_forward + chunk.sharded_backward;
   }
   return sums;
-}
-
-int critical_stage(const JobProgram& program) {
-  int worst = 0;
-  Seconds longest;
-  for (std::size_t i = 0; i < program.stages.size(); ++i) {
-    const Seconds busy = sums_of(program.stages[i]).busy();
-    if (busy > longest) {
-      longest = busy;
-      worst = static_cast<int>(i);
-    }
-  }
-  return worst;
 }
 
 // Without the schedule (`--without pipeline`), the busiest stage's work is all there is.
@@ -211,14 +200,7 @@ void fill_names(const Job& job, SimulationReport& report) {
       report.warnings.push_back(std::move(warning));
     }
   }
-  report.network = "analytic";
-  if (job.network != model::NetworkKind::Analytic) {
-    report.warnings.emplace_back(
-        "network: flows on the topology graph are not simulated yet; analytic is taken");
-  }
-  if (job.transformer.experts && job.plan.dispatcher == model::ExpertDispatcher::AllGather) {
-    report.warnings.emplace_back("plan.dispatcher all-gather is priced as all-to-all");
-  }
+  report.network = std::string(model::name_of(job.network));
 }
 
 void fill_parameters(const Job& job, const JobProgram& program, SimulationReport& report) {
@@ -269,21 +251,6 @@ Engine engine_of(const Job& job, const SimulateOptions& options) {
   return events ? Engine::Events : Engine::Dataflow;
 }
 
-PipelineResult run_program(const Job& job, const JobProgram& program,
-                           const SimulateOptions& options) {
-  SimulationOptions run{.timeline = options.timeline, .cache = options.cache};
-  if (model::is_dynamic(job.plan.schedule)) {
-    run.policy = options.policy ? options.policy : policies::policy_of(job.plan);
-    run.executor.issue_depth = job.plan.issue_depth;
-    run.memory_limits = task_memory_limits(job, program);
-  }
-  PipelineResult result = simulate_pipeline(program.spec, engine_of(job, options), run);
-  if (!result.stalled.empty()) {
-    throw policies::UserPolicyError("the policy waits for ever: " + result.stalled.front());
-  }
-  return result;
-}
-
 SimulationReport decoupled_report_of(const Job& job, const SimulateOptions& options) {
   SimulationReport report;
   fill_names(job, report);
@@ -295,41 +262,97 @@ SimulationReport decoupled_report_of(const Job& job, const SimulateOptions& opti
   report.hfu = ratio(report.hardware_flop_per_step / report.step_time / peak);
   report.mfu_by_convention.clear();
   fill_power(job, report);
+  fill_goodput(job, report);
   return report;
 }
 
-SimulationReport report_of(const Job& job, const SimulateOptions& options) {
+// What the report says of the network beside the name.
+void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
+  report.network_flows = run.flows;
+  report.network_closed_form = run.closed_form;
+  report.links = std::move(run.links);
+  if (job.network == model::NetworkKind::Analytic) return;
+  report.assumptions.emplace_back(
+      "Oversubscription and equal ways that collide are found on the graph, not taken from the "
+      "closed forms; inside a task, traffic that hides behind compute goes on hiding.");
+}
+
+model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions& options) {
   if (job.plan.schedule == model::ScheduleKind::Decoupled) return decoupled_report_of(job, options);
-  const JobProgram program = model::build_job_program(job, options.effects);
+  const Engine engine = engine_of(job, options);
+  const StepRunOptions how{.engine = engine,
+                           .effects = options.effects,
+                           .timeline = options.timeline,
+                           .cache = options.cache,
+                           .policy = options.policy};
+  MEGATWIN_TRY(StepRun run, run_step(job, how));
+  const JobProgram& program = run.program;
+  PipelineResult& result = run.result;
   SimulationReport report;
   fill_names(job, report);
   warn_of_missing_effects(options.effects, report);
-  const int stage = critical_stage(program);
+  const int stage = result.ranks[run.unit].stage.value;
   report.critical_stage = stage;
-  PipelineResult result = run_program(job, program, options);
   if (options.effects.pipeline_schedule) {
     report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
-    fill_breakdown(program, result.ranks[stage], stage, report);
+    fill_breakdown(program, result.ranks[run.unit], stage, report);
   } else {
     fill_without_schedule(program, stage, report);
+  }
+  if (!job.disturbances.empty()) {
+    MEGATWIN_TRY(const StepRun plain, run_step(undisturbed(job), how));
+    report.disturbed = disturbance_report(job, plain, run);
   }
   fill_rates(job, report);
   fill_hardware_flop(job, program, report);
   fill_parameters(job, program, report);
   fill_memory(job, program, result, report);
   fill_power(job, report);
-  report.ranks_simulated = program.spec.pipeline;
+  fill_goodput(job, report);
+  report.ranks_simulated = static_cast<int>(result.ranks.size());
   report.events = result.events;
-  report.engine = engine_of(job, options) == Engine::Events ? "events" : "dataflow";
+  const bool events = engine == Engine::Events && !needs_network(job);
+  report.engine = events ? "events" : "dataflow";
   report.timeline = std::move(result.timeline);
+  fill_network(job, run, report);
   if (options.explain) explain(job, program, options.effects, report);
   return report;
 }
 
+// Reruns for sensitivities would lay the network out a dozen times: they are done without flows and
+// disturbances, and scaled.
+void fill_scaled_sensitivities(const Job& job, const SimulateOptions& options,
+                               SimulationReport& report) {
+  Job plain = undisturbed(job);
+  plain.network = model::NetworkKind::Analytic;
+  plain.failures.reset();
+  const bool same = !needs_network(job) && job.disturbances.empty();
+  if (same) return fill_sensitivities(plain, options, report);
+  auto base = report_of(plain, options);
+  if (!base) return;
+  fill_sensitivities(plain, options, *base);
+  const double scale = ratio(report.step_time / base->step_time);
+  for (Sensitivity& sensitivity : base->sensitivities) {
+    sensitivity.step_time = scale * sensitivity.step_time;
+  }
+  report.sensitivities = std::move(base->sensitivities);
+  report.step_time_low = scale * base->step_time_low;
+  report.step_time_high = scale * base->step_time_high;
+}
+
 std::variant<SimulationReport, PlanRefusal> answer_of(const Job& job,
                                                       const SimulateOptions& options) {
-  SimulationReport report = report_of(job, options);
-  if (options.sensitivities) fill_sensitivities(job, options, report);
+  model::Result<SimulationReport> answer = report_of(job, options);
+  if (!answer) {
+    PlanRefusal refusal{"no_network", "the network cannot be simulated", {}, {}, {}};
+    for (const model::Diagnostic& fault : answer.error()) {
+      refusal.reasons.push_back(fault.message +
+                                (fault.allowed.empty() ? "" : " (allowed: " + fault.allowed + ")"));
+    }
+    return refusal;
+  }
+  SimulationReport report = *std::move(answer);
+  if (options.sensitivities) fill_scaled_sensitivities(job, options, report);
   const bool look_for_others =
       options.sensitivities && job.plan.schedule != model::ScheduleKind::Decoupled;
   if (!report.fits) return refuse_unfit(job, std::move(report), look_for_others);
@@ -339,9 +362,31 @@ std::variant<SimulationReport, PlanRefusal> answer_of(const Job& job,
 // More tasks than this take minutes and gigabytes, and say nothing that fewer would not.
 constexpr double kMostTasks = 20e6;
 
+// Flows are laid out over orders that are known before the step; decoupled ranks over closed forms.
+void add_network_problems(const Job& job, std::vector<std::string>& problems) {
+  const std::string schedule =
+      "policy.schedule " + std::string(model::name_of(job.plan.schedule)) + ": ";
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
+    if (job.network != model::NetworkKind::Analytic) {
+      problems.push_back(schedule + "flows over the network are not simulated, network " +
+                         std::string(model::name_of(job.network)) +
+                         " is given (allowed: analytic)");
+    }
+    if (!job.disturbances.empty()) {
+      problems.push_back(schedule + "disturbances are not simulated; give none");
+    }
+  } else if (model::is_dynamic(job.plan.schedule) && needs_network(job)) {
+    problems.push_back(schedule +
+                       "decides while the step runs, and flows over the network need the order "
+                       "before; give network: analytic and no disturbance of a link, or a static "
+                       "schedule");
+  }
+}
+
 // What is legal for a trainer but not simulated (yet): refused rather than answered wrongly.
 std::vector<std::string> simulation_problems(const Job& job, bool has_policy) {
   std::vector<std::string> problems;
+  add_network_problems(job, problems);
   if (job.plan.schedule == model::ScheduleKind::Decoupled) return problems;
   if (job.plan.schedule == model::ScheduleKind::UserPolicy && !has_policy) {
     problems.push_back("policy " + job.plan.policy_library +
@@ -375,12 +420,12 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
   std::vector<std::string> problems =
       decoupled ? decoupled_problems(job)
                 : model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
+  if (problems.empty()) {
+    problems = simulation_problems(job, static_cast<bool>(options.policy));
+  }
   if (decoupled && !problems.empty()) {
     return PlanRefusal{
         "illegal_plan", "the plan is illegal for this model and cluster", problems, {}, {}};
-  }
-  if (problems.empty()) {
-    problems = simulation_problems(job, static_cast<bool>(options.policy));
   }
   if (!problems.empty()) return refuse_illegal(job, problems);
   if (job.plan.schedule == model::ScheduleKind::OrderFile) {

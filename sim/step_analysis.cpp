@@ -112,9 +112,11 @@ class UnitAnalysis {
   }
 
   Nanoseconds send_start(const TaskRow& row, std::size_t slot) const {
-    return in_.times.send_start.empty()
-               ? in_.times.arrival[slot] - in_.costs.send[static_cast<std::size_t>(row.send)]
-               : in_.times.send_start[slot];
+    if (!in_.times.send_start.empty()) return in_.times.send_start[slot];
+    const Nanoseconds duration = in_.costs.send_by_slot.empty()
+                                     ? in_.costs.send[static_cast<std::size_t>(row.send)]
+                                     : in_.costs.send_by_slot[slot];
+    return in_.times.arrival[slot] - duration;
   }
 
   void finish() {

@@ -37,7 +37,9 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
   // group are on other leaves as soon as the job is larger than one.
   const int job_nodes = (job.plan.gpus() + machine.node.num_gpus - 1) / machine.node.num_gpus;
   if (topology.nodes > 1 && job_nodes > fabric.nodes_per_leaf) {
-    const bool static_routes = machine.node.nic_type.find("HDR") != std::string::npos;
+    const bool static_routes = machine.node.nic_type.find("HDR") != std::string::npos &&
+                               fabric.routing == FabricRouting::Ecmp;
+    // Read off KORTH: step_constants.h.
     const double by_generation = static_routes ? 0.5 : 1.0;
     topology.nic_efficiency *=
         fabric.spine_efficiency > 0 ? fabric.spine_efficiency : by_generation;

@@ -1,12 +1,14 @@
 #include "sim/search/search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "model/assert.h"
 #include "model/plan_check.h"
@@ -47,6 +49,7 @@ class Search {
       result_.impossible = impossible_wish(job_, space_, candidates_, options_);
       return std::move(result_);
     }
+    if (options_.store != nullptr) candidates_.use(*options_.store);
     if (options_.exhaustive) {
       candidates_.evaluate_all(options_.progress);
     } else {
@@ -68,13 +71,18 @@ class Search {
     options_.progress({phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(total)});
   }
 
-  // The file's own plan, whatever the search may vary.
+  // The file's own plan, whatever the search may vary; one that simulate refuses has no place.
   void simulate_baseline() {
     if (!model::plan_problems(job_.transformer, job_.plan, job_.cluster, job_.software).empty()) {
       return;
     }
-    SimulationReport report = report_of_plan(job_, job_.plan, {.sensitivities = false});
+    auto answer = simulate(job_, {.sensitivities = false});
+    if (const auto* refusal = std::get_if<PlanRefusal>(&answer)) {
+      if (refusal->report) ++result_.evaluated.dataflow;
+      return;
+    }
     ++result_.evaluated.dataflow;
+    auto& report = std::get<SimulationReport>(answer);
     if (report.memory_peak <= memory_limit_) {
       result_.baseline = FoundPlan{std::move(report), "dataflow"};
     }
@@ -84,7 +92,7 @@ class Search {
     std::vector<std::size_t> places = candidates_.ranking();
     places.resize(std::min(places.size(), static_cast<std::size_t>(options_.num_best)));
     result_.best.resize(places.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Candidate& candidate = candidates_.fitting()[places[i]];
       SimulationReport report =
@@ -140,7 +148,7 @@ class Search {
       places = std::move(kept);
     }
     result_.front.resize(places.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Candidate& candidate = candidates_.fitting()[places[i]];
       result_.front[i].report =
@@ -200,7 +208,7 @@ class Search {
 
   void explain(const std::vector<Plan>& slow, const std::vector<Plan>& large) {
     result_.losers.resize(slow.size() + large.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(result_.losers.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       result_.losers[i] = i < slow.size()
                               ? slow_loser(job_, slow[i], winner())

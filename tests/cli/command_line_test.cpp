@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
 #include "tests/cli/fake_world.h"
+#include "tests/temporary_folder.h"
 
 namespace megatwin::cli {
 namespace {
@@ -36,17 +36,12 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-// A folder of its own for each test, gone at the end.
 class CommandLine : public testing::Test {
  protected:
-  CommandLine()
-      : folder_(std::filesystem::temp_directory_path() /
-                ("megatwin_cli_test_" + std::to_string(getpid()))) {}
-  ~CommandLine() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string path(const std::string& name) const { return folder_.path(name); }
 
  private:
-  std::filesystem::path folder_;
+  tests::TemporaryFolder folder_;
 };
 
 TEST_F(CommandLine, AnswersWithZero) {
@@ -107,6 +102,15 @@ TEST_F(CommandLine, TraceOfASweepIsRefused) {
       run({"simulate", "a.yaml", "--sweep", "gpus=8,16", "--trace", path("a.json")});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_TRUE(has(outcome.err, "2 runs have no common timeline")) << outcome.err;
+}
+
+TEST_F(CommandLine, OutputsOverwriteNothing) {
+  Outcome outcome = run({"simulate", "a.yaml", "--html", "./a.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "--html: error: './a.yaml' would overwrite a.yaml")) << outcome.err;
+  outcome = run({"simulate", "a.yaml", "--html", path("x"), "--trace", path("x")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "would overwrite the file of --html")) << outcome.err;
 }
 
 TEST_F(CommandLine, AFullDiskGivesThree) {

@@ -93,8 +93,8 @@ TEST(DecoupledPipeline, FreeRatio) {
   EXPECT_DOUBLE_EQ(result.busy_share(false), 0.8);
 }
 
-// F = 1 and B = 3, one third of it for the weights: half of the weight gradients on the forward
-// ranks would make both sides 1.5 + … equal; the balance is found and the step is shorter.
+// F = 100 and B = 300, half of it for the weights: with a share x of the weight gradients on the
+// forward ranks both sides are equal at 100 + 150 x = 300 − 150 x. The step is shorter then.
 TEST(DecoupledPipeline, WeightGradientsBalance) {
   DecoupledSpec spec = uniform(2, 40, 100, 100, 300, DecoupledFeed::Activations);
   const auto before = simulate_decoupled(spec);
@@ -102,7 +102,7 @@ TEST(DecoupledPipeline, WeightGradientsBalance) {
   // (300 − 100) / (150 + 150)
   EXPECT_NEAR(spec.weight_share, 2.0 / 3, 1e-9);
   const auto after = simulate_decoupled(spec);
-  EXPECT_LT(after.makespan.ns, before.makespan.ns * 0.72);
+  EXPECT_LT(static_cast<double>(after.makespan.ns), 0.72 * static_cast<double>(before.makespan.ns));
   EXPECT_NEAR(after.busy_share(true), after.busy_share(false), 0.05);
   // Nothing is lost: all tasks together take as long as before.
   std::int64_t busy[2] = {0, 0};

@@ -1,0 +1,44 @@
+// One step of a job as its network and its disturbances make it: the program with what contention
+// adds, run rank by rank where ranks can differ, folded where they cannot.
+#ifndef MEGATWIN_SIM_STEP_RUN_H_
+#define MEGATWIN_SIM_STEP_RUN_H_
+
+#include <vector>
+
+#include "model/program/job_program.h"
+#include "policies/policy.h"
+#include "sim/flow/capped_ways.h"
+#include "sim/pipeline_simulation.h"
+
+namespace megatwin::sim {
+
+struct StepRun {
+  model::JobProgram program;
+  PipelineResult result;
+  // Of result.ranks, the one whose step is reported: the critical stage's, of the replica that ends
+  // last; with disturbances the rank that computes longest.
+  std::size_t unit = 0;
+  std::vector<double> unit_factor;  // By data-parallel replica · p + stage: the slowest member's.
+  std::vector<LinkLoad> links;
+  std::int64_t flows = 0, closed_form = 0;
+};
+
+struct StepRunOptions {
+  // Without a network; with one it is dataflow. A dynamic schedule needs events and no network.
+  Engine engine = Engine::Dataflow;
+  model::PricedEffects effects;
+  bool timeline = false;
+  PipelineCache* cache = nullptr;
+  policies::PolicyFactory policy;  // ScheduleKind::UserPolicy: what its library holds.
+};
+
+// The stage whose tasks take longest.
+int busiest_stage(const model::JobProgram& program);
+
+// Errors: a disturbance of a part that is not there, no route between two ranks, no SimGrid; throws
+// policies::UserPolicyError when the policy answers nonsense or waits for ever.
+model::Result<StepRun> run_step(const model::Job& job, const StepRunOptions& options);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_STEP_RUN_H_
