@@ -34,7 +34,8 @@ std::string reasons_of(const model::Job& job) {
   return all;
 }
 
-// Rank 0 is in stage 0 of replica 0: its replica alone is ordered anew, and it holds up the step.
+// Rank 12 is in stage 3 of replica 0, the longest for its head: its replica alone is ordered anew,
+// and holds up the step. No task takes more than 1.5 times as long, so neither does the step.
 TEST(DecidedStep, ASlowGpuIsDecidedAround) {
   for (const char* policy :
        {"{schedule: dpp}", "{schedule: dpp-depth}", "{schedule: dpp-breadth}"}) {
@@ -42,12 +43,12 @@ TEST(DecidedStep, ASlowGpuIsDecidedAround) {
     EXPECT_EQ(plain.ranks_simulated, 4);
     EXPECT_EQ(plain.engine, "events");
     const SimulationReport slow =
-        report_of(job_of(policy, "disturbances: [{kind: slow-gpu, rank: 0, factor: 1.5}]\n"),
+        report_of(job_of(policy, "disturbances: [{kind: slow-gpu, rank: 12, factor: 1.5}]\n"),
                   {.sensitivities = false});
     EXPECT_EQ(slow.ranks_simulated, 8) << policy;
     EXPECT_EQ(slow.engine, "events");
     EXPECT_GT(slow.step_time.value, 1.1 * plain.step_time.value) << policy;
-    EXPECT_LT(slow.step_time.value, 1.6 * plain.step_time.value) << policy;
+    EXPECT_LT(slow.step_time.value, 1.5 * plain.step_time.value) << policy;
     ASSERT_TRUE(slow.disturbed.has_value());
     EXPECT_EQ(slow.disturbed->undisturbed_step_time.value, plain.step_time.value);
     EXPECT_GE(slow.memory_peak.value, plain.memory_peak.value);
