@@ -18,6 +18,12 @@ std::vector<std::string> host_job_problems(const HostJob& job) {
     return problems;
   }
   problems = policies::schedule_problems(host_program_spec(job));
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
+    problems.emplace_back("policy.schedule fbd is simulated only");
+  }
+  if (job.plan.schedule == model::ScheduleKind::UserPolicy && !job.policy) {
+    problems.push_back("the policy " + job.plan.policy_library + " is not loaded");
+  }
   if (job.tokens == nullptr) {
     problems.push_back("there is no text to train on");
   }

@@ -17,6 +17,7 @@
 #include "model/assert.h"
 #include "model/program/program_builder.h"
 #include "model/rank_layout.h"
+#include "policies/policy_choice.h"
 
 namespace megatwin::exec {
 namespace {
@@ -406,6 +407,11 @@ std::uint64_t hash_weights(std::uint64_t hash, std::span<const float> weights) {
 }  // namespace
 
 HostResult run_host(const HostJob& job) {
+  if (!job.policy && model::is_dynamic(job.plan.schedule)) {
+    HostJob decided = job;
+    decided.policy = policies::policy_of(job.plan);
+    return run_host(decided);
+  }
   MEGATWIN_ASSERT(host_job_problems(job).empty(), host_job_problems(job).front());
   const auto run = std::make_shared<HostRun>(job);
   run->start();

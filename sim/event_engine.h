@@ -12,6 +12,7 @@
 #include "policies/executor.h"
 #include "policies/policy.h"
 #include "policies/schedule.h"
+#include "sim/link_disturbance.h"
 #include "sim/pipeline_costs.h"
 #include "sim/step_times.h"
 
@@ -24,6 +25,8 @@ struct EventRunSetup {
   const std::vector<policies::Order>& orders;
   policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
+  std::vector<model::Bytes> memory_limits;  // One a stage, instead of the executor's; or empty.
+  std::vector<LinkDisturbance> links;
   bool log = false;
 };
 

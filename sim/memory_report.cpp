@@ -60,13 +60,48 @@ PeakParts parts_of(const model::MemoryPeak& peak) {
 
 }  // namespace
 
+std::vector<Bytes> task_memory_limits(const Job& job, const model::JobProgram& program) {
+  const Bytes reserved = job.cluster.groups.front().gpu.memory_usable - process_overhead(job);
+  std::vector<Bytes> limits;
+  for (const model::StageCost& stage : program.spec.stages) {
+    Bytes transient{0};
+    Bytes least =
+        stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
+    for (const model::ChunkCost& chunk : stage.chunks) {
+      transient = std::max({transient, chunk.forward_transient, chunk.backward_transient});
+      least += std::max(chunk.activation, chunk.weight_gradient_input);
+    }
+    const Bytes free = (1 / (1 + job.software.allocator_slack)) * reserved - workspace(job);
+    limits.push_back(std::max(free - transient, least));
+  }
+  return limits;
+}
+
+namespace {
+
+// A policy that decides while the step runs may order every replica's rank in its own way: the most
+// of them counts. Static orders are the same in all.
+model::MemoryPeak stage_peak(const Job& job, const PipelineResult& result,
+                             const model::StageCost& cost, std::size_t stage) {
+  model::MemoryPeak most = model::plan_memory({result.shape, cost, result.ranks[stage].order});
+  if (!model::is_dynamic(job.plan.schedule)) return most;
+  const auto p = static_cast<std::size_t>(result.shape.pipeline);
+  for (std::size_t rank = stage + p; rank < result.ranks.size(); rank += p) {
+    model::MemoryPeak other = model::plan_memory({result.shape, cost, result.ranks[rank].order});
+    if (most.total() < other.total()) most = std::move(other);
+  }
+  return most;
+}
+
+}  // namespace
+
 void fill_memory(const Job& job, const model::JobProgram& program, const PipelineResult& result,
                  SimulationReport& report) {
   report.memory_limit = job.cluster.groups.front().gpu.memory_usable;
   const Bytes overhead = process_overhead(job);
   for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
     const model::StageCost& cost = program.spec.stages[stage];
-    PeakParts plan = parts_of(model::plan_memory({result.shape, cost, result.ranks[stage].order}));
+    PeakParts plan = parts_of(stage_peak(job, result, cost, stage));
     if (cost.step_end > plan.activations + plan.transients) {
       plan = {{}, cost.step_end, "outputs of all micro-batches, merged"};
     }

@@ -13,6 +13,11 @@
 
 namespace megatwin::sim {
 
+// What each stage's rank may hold while it runs tasks in an order that is not known beforehand: the
+// GPU's memory without what the report adds beside tensors, at least one micro-batch.
+std::vector<model::Bytes> task_memory_limits(const model::Job& job,
+                                             const model::JobProgram& program);
+
 // Fills memory, memory_peak, memory_allocated, memory_limit and fits.
 void fill_memory(const model::Job& job, const model::JobProgram& program,
                  const PipelineResult& result, SimulationReport& report);

@@ -32,7 +32,8 @@ struct World {
 
 PipelineResult simulate_dataflow(const ProgramSpec& spec, const World& world,
                                  const SimulationOptions& options) {
-  MEGATWIN_ASSERT(!options.policy && !options.log, "only the event engine runs Executors");
+  MEGATWIN_ASSERT(!options.policy && !options.log && options.links.empty(),
+                  "only the event engine runs Executors and knows disturbances");
   const auto compiled = compiled_for(spec, options);
   DataflowEvaluator evaluator;
   evaluator.makespan(*compiled, world.costs);
@@ -60,6 +61,8 @@ PipelineResult simulate_events(const ProgramSpec& spec, const World& world,
                              .orders = static_orders,
                              .policy = options.policy,
                              .executor = options.executor,
+                             .memory_limits = options.memory_limits,
+                             .links = options.links,
                              .log = options.log});
   if (!run.stalled.empty()) {
     PipelineResult result{.shape = world.costs.shape};

@@ -27,6 +27,7 @@
 #include "policies/policy.h"
 #include "policies/schedule.h"
 #include "sim/compiled_pipeline.h"
+#include "sim/link_disturbance.h"
 
 namespace megatwin::sim {
 
@@ -68,6 +69,8 @@ struct SimulationOptions {
   // Event engine only. With a policy the schedule of the program gives its shape, not its order.
   policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
+  std::vector<model::Bytes> memory_limits;  // One a stage, instead of the executor's; or empty.
+  std::vector<LinkDisturbance> links;
   bool log = false;
 };
 

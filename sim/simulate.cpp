@@ -5,10 +5,13 @@
 #include <cmath>
 #include <utility>
 
+#include "model/assert.h"
 #include "model/flops.h"
 #include "model/parameters.h"
 #include "model/plan_check.h"
 #include "model/program/job_program.h"
+#include "policies/user_policy.h"
+#include "sim/decoupled/decoupled_job.h"
 #include "sim/disturbance_report.h"
 #include "sim/goodput_report.h"
 #include "sim/job_network.h"
@@ -191,9 +194,11 @@ void fill_names(const Job& job, SimulationReport& report) {
   report.schedule_name = std::string(model::name_of(job.plan.schedule));
   report.assumptions = job.assumptions;
   report.warnings = job.warnings;
-  for (std::string& warning :
-       model::plan_warnings(job.transformer, job.plan, job.cluster, job.software)) {
-    report.warnings.push_back(std::move(warning));
+  if (job.plan.schedule != model::ScheduleKind::Decoupled) {  // Its ranks are laid out by side.
+    for (std::string& warning :
+         model::plan_warnings(job.transformer, job.plan, job.cluster, job.software)) {
+      report.warnings.push_back(std::move(warning));
+    }
   }
   report.network = std::string(model::name_of(job.network));
 }
@@ -239,6 +244,28 @@ void warn_of_missing_effects(const model::PricedEffects& effects, SimulationRepo
   if (!names.empty()) report.warnings.insert(report.warnings.begin(), "left out: " + names);
 }
 
+// A policy that decides while the step runs needs events; static orders are the same in both.
+Engine engine_of(const Job& job, const SimulateOptions& options) {
+  const bool events =
+      options.engine == EngineChoice::Events || model::is_dynamic(job.plan.schedule);
+  return events ? Engine::Events : Engine::Dataflow;
+}
+
+SimulationReport decoupled_report_of(const Job& job, const SimulateOptions& options) {
+  SimulationReport report;
+  fill_names(job, report);
+  warn_of_missing_effects(options.effects, report);
+  report_decoupled(job, options.effects, options.timeline, report);
+  fill_rates(job, report);
+  const model::FlopPerSecond peak = decoupled_peak(job);
+  report.mfu = ratio(report.model_flop_per_step / report.step_time / peak);
+  report.hfu = ratio(report.hardware_flop_per_step / report.step_time / peak);
+  report.mfu_by_convention.clear();
+  fill_power(job, report);
+  fill_goodput(job, report);
+  return report;
+}
+
 // What the report says of the network beside the name.
 void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
   report.network_flows = run.flows;
@@ -251,11 +278,13 @@ void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
 }
 
 model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions& options) {
-  const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) return decoupled_report_of(job, options);
+  const Engine engine = engine_of(job, options);
   const StepRunOptions how{.engine = engine,
                            .effects = options.effects,
                            .timeline = options.timeline,
-                           .cache = options.cache};
+                           .cache = options.cache,
+                           .policy = options.policy};
   MEGATWIN_TRY(StepRun run, run_step(job, how));
   const JobProgram& program = run.program;
   PipelineResult& result = run.result;
@@ -311,16 +340,58 @@ void fill_scaled_sensitivities(const Job& job, const SimulateOptions& options,
   report.step_time_high = scale * base->step_time_high;
 }
 
-}  // namespace
-
-namespace {
+std::variant<SimulationReport, PlanRefusal> answer_of(const Job& job,
+                                                      const SimulateOptions& options) {
+  model::Result<SimulationReport> answer = report_of(job, options);
+  if (!answer) {
+    PlanRefusal refusal{"no_network", "the network cannot be simulated", {}, {}, {}};
+    for (const model::Diagnostic& fault : answer.error()) {
+      refusal.reasons.push_back(fault.message +
+                                (fault.allowed.empty() ? "" : " (allowed: " + fault.allowed + ")"));
+    }
+    return refusal;
+  }
+  SimulationReport report = *std::move(answer);
+  if (options.sensitivities) fill_scaled_sensitivities(job, options, report);
+  const bool look_for_others =
+      options.sensitivities && job.plan.schedule != model::ScheduleKind::Decoupled;
+  if (!report.fits) return refuse_unfit(job, std::move(report), look_for_others);
+  return report;
+}
 
 // More tasks than this take minutes and gigabytes, and say nothing that fewer would not.
 constexpr double kMostTasks = 20e6;
 
+// Flows are laid out over orders that are known before the step; decoupled ranks over closed forms.
+void add_network_problems(const Job& job, std::vector<std::string>& problems) {
+  const std::string schedule =
+      "policy.schedule " + std::string(model::name_of(job.plan.schedule)) + ": ";
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
+    if (job.network != model::NetworkKind::Analytic) {
+      problems.push_back(schedule + "flows over the network are not simulated, network " +
+                         std::string(model::name_of(job.network)) +
+                         " is given (allowed: analytic)");
+    }
+    if (!job.disturbances.empty()) {
+      problems.push_back(schedule + "disturbances are not simulated; give none");
+    }
+  } else if (model::is_dynamic(job.plan.schedule) && needs_network(job)) {
+    problems.push_back(schedule +
+                       "decides while the step runs, and flows over the network need the order "
+                       "before; give network: analytic and no disturbance of a link, or a static "
+                       "schedule");
+  }
+}
+
 // What is legal for a trainer but not simulated (yet): refused rather than answered wrongly.
-std::vector<std::string> simulation_problems(const Job& job) {
+std::vector<std::string> simulation_problems(const Job& job, bool has_policy) {
   std::vector<std::string> problems;
+  add_network_problems(job, problems);
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) return problems;
+  if (job.plan.schedule == model::ScheduleKind::UserPolicy && !has_policy) {
+    problems.push_back("policy " + job.plan.policy_library +
+                       ": a policy of one's own runs in simulate and train only");
+  }
   const model::NodeGroup& first = job.cluster.groups.front();
   for (const model::NodeGroup& group : job.cluster.groups) {
     if (group.gpu.name != first.gpu.name || group.node.num_gpus != first.node.num_gpus) {
@@ -345,9 +416,17 @@ std::vector<std::string> simulation_problems(const Job& job) {
 
 std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
                                                      const SimulateOptions& options) {
+  const bool decoupled = job.plan.schedule == model::ScheduleKind::Decoupled;
   std::vector<std::string> problems =
-      model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
-  if (problems.empty()) problems = simulation_problems(job);
+      decoupled ? decoupled_problems(job)
+                : model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
+  if (problems.empty()) {
+    problems = simulation_problems(job, static_cast<bool>(options.policy));
+  }
+  if (decoupled && !problems.empty()) {
+    return PlanRefusal{
+        "illegal_plan", "the plan is illegal for this model and cluster", problems, {}, {}};
+  }
   if (!problems.empty()) return refuse_illegal(job, problems);
   if (job.plan.schedule == model::ScheduleKind::OrderFile) {
     problems = policies::schedule_problems(model::build_job_program(job, options.effects).spec);
@@ -357,19 +436,15 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
   PipelineCache cache;  // The reruns of the sensitivities mostly change costs, not the program.
   SimulateOptions cached = options;
   if (cached.cache == nullptr) cached.cache = &cache;
-  model::Result<SimulationReport> answer = report_of(job, cached);
-  if (!answer) {
-    PlanRefusal refusal{"no_network", "the network cannot be simulated", {}, {}, {}};
-    for (const model::Diagnostic& fault : answer.error()) {
-      refusal.reasons.push_back(fault.message +
-                                (fault.allowed.empty() ? "" : " (allowed: " + fault.allowed + ")"));
-    }
-    return refusal;
+  try {
+    return answer_of(job, cached);
+  } catch (const policies::UserPolicyError& error) {
+    return PlanRefusal{"policy_failed",
+                       "the policy of " + job.plan.policy_library + " cannot run this job",
+                       {error.what()},
+                       {},
+                       {}};
   }
-  SimulationReport report = *std::move(answer);
-  if (options.sensitivities) fill_scaled_sensitivities(job, cached, report);
-  if (!report.fits) return refuse_unfit(job, std::move(report), options.sensitivities);
-  return report;
 }
 
 std::vector<std::string> effect_names() {

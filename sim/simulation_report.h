@@ -36,6 +36,17 @@ struct StageMemory {
   std::string largest_term;  // Such as "activations of 8 micro-batches in flight".
 };
 
+// The ranks that run forwards, or those that run backwards, of a decoupled job.
+struct SideShare {
+  std::string name;  // "forward" or "backward".
+  std::string gpu;
+  int tensor = 1;
+  int instances = 1;
+  int ranks = 1;
+  double busy = 0;  // Share of the step in which they run tasks.
+  model::Bytes memory_peak, memory_limit;
+};
+
 // One line of "what would change the result most": a single changed assumption and its step time.
 struct Sensitivity {
   std::string change;  // "NVLink bandwidth +10 %"
@@ -90,7 +101,8 @@ struct SimulationReport {
   std::vector<ComputeShare> compute_shares;
   int critical_stage = 0;
 
-  std::vector<StageMemory> memory;  // One a stage.
+  std::vector<StageMemory> memory;  // One a stage; decoupled: backward ranks, then forward ranks.
+  std::vector<SideShare> sides;     // Decoupled only: forward, backward.
   model::Bytes memory_peak, memory_limit;
   model::Bytes memory_allocated;  // Of the peak, what the framework's allocator would report.
   bool fits = true;

@@ -5,11 +5,15 @@
 #include <optional>
 #include <utility>
 
+#include "model/assert.h"
 #include "model/program/data_parallel.h"
 #include "model/program/lowering.h"
+#include "policies/policy_choice.h"
+#include "policies/user_policy.h"
 #include "sim/dataflow.h"
 #include "sim/flow/flow_net.h"
 #include "sim/group_contention.h"
+#include "sim/memory_report.h"
 #include "sim/step_analysis.h"
 #include "sim/step_flows.h"
 
@@ -223,6 +227,16 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   return true;
 }
 
+SimulationOptions simulation_options(const Job& job, const JobProgram& program,
+                                     const StepRunOptions& options) {
+  SimulationOptions simulation{.timeline = options.timeline, .cache = options.cache};
+  if (!model::is_dynamic(job.plan.schedule)) return simulation;
+  simulation.policy = options.policy ? options.policy : policies::policy_of(job.plan);
+  simulation.executor.issue_depth = job.plan.issue_depth;
+  simulation.memory_limits = task_memory_limits(job, program);
+  return simulation;
+}
+
 std::size_t reported_unit(const Job& job, const StepRun& run) {
   const std::vector<RankResult>& ranks = run.result.ranks;
   const auto p = static_cast<std::size_t>(run.program.spec.pipeline);
@@ -260,11 +274,12 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
   StepRun run{.program = build_job_program(priced, options.effects)};
   run.unit_factor = unit_factors(priced);
   if (needs_network(job)) {
+    MEGATWIN_ASSERT(!model::is_dynamic(job.plan.schedule), "flows need orders known beforehand");
     MEGATWIN_TRY([[maybe_unused]] const bool done, run_on_network(job, priced, options, run));
     run.unit = reported_unit(job, run);
     return run;
   }
-  const SimulationOptions simulation{.timeline = options.timeline, .cache = options.cache};
+  const SimulationOptions simulation = simulation_options(job, run.program, options);
   std::vector<Replicas::Difference> slow = differences(run.program, run.unit_factor);
   if (slow.empty()) {
     run.result = simulate_pipeline(run.program.spec, options.engine, simulation);
@@ -272,6 +287,9 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
     run.result = simulate_replicas(run.program.spec,
                                    {.count = job.plan.data, .differences = std::move(slow)},
                                    options.engine, simulation);
+  }
+  if (!run.result.stalled.empty()) {
+    throw policies::UserPolicyError("the policy waits for ever: " + run.result.stalled.front());
   }
   run.unit = reported_unit(job, run);
   return run;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/program/job_program.h"
+#include "policies/policy.h"
 #include "sim/flow/capped_ways.h"
 #include "sim/pipeline_simulation.h"
 
@@ -23,16 +24,19 @@ struct StepRun {
 };
 
 struct StepRunOptions {
-  Engine engine = Engine::Dataflow;  // Without a network; with one it is dataflow.
+  // Without a network; with one it is dataflow. A dynamic schedule needs events and no network.
+  Engine engine = Engine::Dataflow;
   model::PricedEffects effects;
   bool timeline = false;
   PipelineCache* cache = nullptr;
+  policies::PolicyFactory policy;  // ScheduleKind::UserPolicy: what its library holds.
 };
 
 // The stage whose tasks take longest.
 int busiest_stage(const model::JobProgram& program);
 
-// Errors: a disturbance of a part that is not there, no route between two ranks, no SimGrid.
+// Errors: a disturbance of a part that is not there, no route between two ranks, no SimGrid; throws
+// policies::UserPolicyError when the policy answers nonsense or waits for ever.
 model::Result<StepRun> run_step(const model::Job& job, const StepRunOptions& options);
 
 }  // namespace megatwin::sim

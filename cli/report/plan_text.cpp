@@ -21,21 +21,7 @@ std::string join(const std::vector<std::string>& parts, const char* separator) {
 }  // namespace
 
 std::string_view yaml_name(model::ScheduleKind schedule) {
-  switch (schedule) {
-    case model::ScheduleKind::GPipe:
-      return "gpipe";
-    case model::ScheduleKind::OneForwardOneBackward:
-      return "1f1b";
-    case model::ScheduleKind::Interleaved:
-      return "interleaved";
-    case model::ScheduleKind::ZeroBubbleH1:
-      return "zb-h1";
-    case model::ScheduleKind::ZeroBubbleV:
-      return "zb-v";
-    case model::ScheduleKind::OrderFile:
-      return "order file";
-  }
-  return "1f1b";
+  return schedule == model::ScheduleKind::OrderFile ? "order file" : model::name_of(schedule);
 }
 
 std::string_view yaml_name(model::RecomputeKind recompute) {

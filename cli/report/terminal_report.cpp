@@ -91,6 +91,18 @@ std::string breakdown_text(const sim::SimulationReport& report, const TerminalSt
          format_table(rows, {false, true, true, false});
 }
 
+// The two kinds of ranks of a decoupled job.
+std::string sides_text(const sim::SimulationReport& report, const TerminalStyle& style) {
+  Rows rows = {{"side", "GPU", "ranks", "tensor", "instances", "busy", "memory", "of"}};
+  for (const sim::SideShare& side : report.sides) {
+    rows.push_back({side.name, side.gpu, format_count(side.ranks), std::to_string(side.tensor),
+                    std::to_string(side.instances), format_percent(side.busy),
+                    format_memory(side.memory_peak), format_memory(side.memory_limit)});
+  }
+  return heading("Sides (busy: share of the step in which ranks run tasks)", style) +
+         format_table(rows, {false, false, true, true, true, true, true, true});
+}
+
 std::string memory_text(const sim::SimulationReport& report, const TerminalStyle& style) {
   Rows rows = {{"stage", "peak", "of limit"}};
   for (const MemoryPart& part : memory_parts({})) rows.front().push_back(part.name);
@@ -181,6 +193,7 @@ std::string provenance(const sim::SimulationReport& report) {
 
 std::string terminal_report(const sim::SimulationReport& report, const TerminalStyle& style) {
   std::string text = head(report, style) + headline(report, style) + breakdown_text(report, style);
+  if (!report.sides.empty()) text += sides_text(report, style);
   if (!report.memory.empty()) text += memory_text(report, style);
   text += why_text(report, style);
   if (style.explain && !report.priced_ops.empty()) text += ops_text(report, style);
