@@ -12,7 +12,7 @@
 namespace megatwin::cli {
 namespace {
 
-constexpr double kUnits = 10'000;  // Width of every bar's view box.
+constexpr double kBarUnits = 10'000;  // Width of every bar's view box.
 constexpr int kStagesShown = 16;
 
 std::vector<Slice> step_slices(const sim::SimulationReport& report, model::Seconds full_width) {
@@ -58,10 +58,10 @@ std::string stacked_bar(const std::vector<Slice>& slices, const std::string& lab
   std::string svg = fmt::format(
       "<svg class=\"bar\" viewBox=\"0 0 {:.0f} 10\" preserveAspectRatio=\"none\" role=\"img\" "
       "aria-label=\"{}\">",
-      kUnits, escape_html(label));
+      kBarUnits, escape_html(label));
   double at = 0;
   for (const Slice& slice : slices) {
-    const double width = slice.share * kUnits;
+    const double width = slice.share * kBarUnits;
     svg += fmt::format(
         "<rect class=\"{}\" x=\"{:.1f}\" y=\"0\" width=\"{:.1f}\" height=\"10\"><title>{}</title>"
         "</rect>",
