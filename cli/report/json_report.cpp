@@ -203,7 +203,7 @@ void write_plan(JsonWriter& json, const model::Plan& plan) {
   json.member("global_batch", plan.global_batch);
   json.member("sequence_parallel", plan.sequence_parallel);
   json.member("zero", plan.zero_stage);
-  json.member("recompute", yaml_name(plan.recompute));
+  json.member("recompute", model::name_of(plan.recompute));
   if (plan.recompute_layers > 0) json.member("recompute_layers", plan.recompute_layers);
   json.member("precision", model::name_of(plan.precision));
   json.member("schedule", yaml_name(plan.schedule));
