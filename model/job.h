@@ -23,6 +23,8 @@ struct Job {
   SoftwareStack software;
   Plan plan;
   GpuProfile profile;  // Of cluster.groups[0].gpu.
+  // Of the machines' GPUs by group, when the cluster has several kinds; else empty.
+  std::vector<GpuProfile> group_profiles;
   NetworkKind network = NetworkKind::Analytic;
   // One sentence each: what the input did not say and what was taken instead.
   std::vector<std::string> assumptions;

@@ -5,7 +5,7 @@
 
 #include "model/parameters.h"
 #include "model/plan_check.h"
-#include "model/rank_layout.h"
+#include "model/stage_sites.h"
 
 namespace megatwin::model {
 namespace {
@@ -72,17 +72,23 @@ class PlanWarnings {
 
 void PlanWarnings::warn_of_tensor_groups() {
   if (plan_.tensor == 1) return;
-  const RankLayout layout(plan_);
-  const NodeMap nodes(cluster_);
-  // Groups differ only where machines begin, so that the first that leaves its machine is enough.
+  const StageSites sites(plan_, cluster_);
+  const NodeMap& nodes = sites.nodes();
+  // The first that leaves its machine, and the first on two kinds, are enough.
   int crossing = -1;
   int mixed = -1;
-  for (int rank = 0; rank < layout.num_ranks() && (crossing < 0 || mixed < 0); ++rank) {
-    if (layout.leader(GroupKind::Tensor, {rank}) != RankId{rank}) continue;
-    const auto group = layout.members(GroupKind::Tensor, {rank});
-    const RankId last = group.back();
-    if (crossing < 0 && nodes.node_of(group.front()) != nodes.node_of(last)) crossing = rank;
-    if (mixed < 0 && nodes.kind_of(group.front()) != nodes.kind_of(last)) mixed = rank;
+  for (int stage = 0; stage < plan_.pipeline; ++stage) {
+    for (int replica = 0; replica < plan_.data; ++replica) {
+      for (int context = 0; context < plan_.context; ++context) {
+        const RankId first = sites.rank(replica, stage, 0, context);
+        const RankId last = sites.rank(replica, stage, plan_.stage_tensor(stage) - 1, context);
+        const auto note = [&](int& rank) {
+          if (rank < 0 || first.value < rank) rank = first.value;
+        };
+        if (nodes.node_of(first) != nodes.node_of(last)) note(crossing);
+        if (nodes.kind_of(first) != nodes.kind_of(last)) note(mixed);
+      }
+    }
   }
   if (crossing >= 0) {
     const int gpus = nodes.ranks_on(nodes.node_of({crossing})).size();

@@ -19,9 +19,10 @@ namespace megatwin::sim {
 
 struct EventRunSetup {
   const PipelineCosts& costs;
-  const std::vector<model::Program>& programs;  // One a stage.
-  // A static order a stage, or empty when `policy` decides.
-  const std::vector<policies::Order>& orders;
+  // One list for each of costs.shapes: a program a stage.
+  const std::vector<std::vector<model::Program>>& programs;
+  // The same of static orders, or empty when `policy` decides.
+  const std::vector<std::vector<policies::Order>>& orders;
   policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
   bool log = false;

@@ -9,6 +9,7 @@
 #include "model/parameters.h"
 #include "model/program/data_parallel.h"
 #include "model/program/memory_planner.h"
+#include "model/program/stage_jobs.h"
 #include "sim/simulate.h"
 
 namespace megatwin::sim {
@@ -59,31 +60,53 @@ PeakParts parts_of(const model::MemoryPeak& peak) {
 
 }  // namespace
 
-void fill_memory(const Job& job, const model::JobProgram& program, const PipelineResult& result,
-                 SimulationReport& report) {
-  report.memory_limit = job.cluster.groups.front().gpu.memory_usable;
-  const Bytes overhead = process_overhead(job);
-  for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
-    const model::StageCost& cost = program.spec.stages[stage];
-    const PeakParts plan =
-        parts_of(model::plan_memory({result.shape, cost, result.ranks[stage].order}));
-    StageMemory memory{.stage = static_cast<int>(stage)};
-    memory.parameters = cost.parameters;
-    memory.gradients = cost.gradients;
-    memory.optimizer = cost.optimizer_state;
-    memory.activations = plan.activations;
-    memory.buffers = cost.buffers + plan.transients + workspace(job);
-    const Bytes allocated = memory.parameters + memory.gradients + memory.optimizer +
-                            memory.activations + memory.buffers;
-    const Bytes reserved = (1 + job.software.allocator_slack) * allocated;
-    memory.overhead = overhead + (reserved - allocated);
-    memory.peak = allocated + memory.overhead;
-    memory.largest_term = plan.largest_term;
-    if (memory.peak > report.memory_peak) {
-      report.memory_peak = memory.peak;
-      report.memory_allocated = reserved;
+namespace {
+
+StageMemory memory_of(const Job& seen, const model::StageCost& cost,
+                      const model::MemoryPeak& peak) {
+  const PeakParts plan = parts_of(peak);
+  StageMemory memory;
+  memory.limit = seen.cluster.groups.front().gpu.memory_usable;
+  memory.parameters = cost.parameters;
+  memory.gradients = cost.gradients;
+  memory.optimizer = cost.optimizer_state;
+  memory.activations = plan.activations;
+  memory.buffers = cost.buffers + plan.transients + workspace(seen);
+  const Bytes allocated =
+      memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
+  const Bytes reserved = (1 + seen.software.allocator_slack) * allocated;
+  memory.overhead = process_overhead(seen) + (reserved - allocated);
+  memory.peak = allocated + memory.overhead;
+  memory.largest_term = plan.largest_term;
+  return memory;
+}
+
+}  // namespace
+
+void fill_memory(const Job& job, const std::vector<model::JobProgram>& programs,
+                 const PipelineResult& result, SimulationReport& report) {
+  model::StageJobs jobs(job);
+  double fullest = 0;
+  std::size_t rank = 0;
+  for (const model::JobProgram& program : programs) {
+    const model::PipelineShape shape = model::pipeline_shape(program.spec);
+    for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage, ++rank) {
+      const model::StageCost& cost = program.spec.stages[stage];
+      const Job& seen = jobs.at(program.replicas.front(), static_cast<int>(stage));
+      StageMemory memory =
+          memory_of(seen, cost, model::plan_memory({shape, cost, result.ranks[rank].order}));
+      memory.stage = static_cast<int>(stage);
+      memory.replica = program.replicas.front();
+      if (const double full = ratio(memory.peak / memory.limit); full > fullest) {
+        fullest = full;
+        report.memory_peak = memory.peak;
+        report.memory_limit = memory.limit;
+        report.memory_allocated = (1 + seen.software.allocator_slack) *
+                                  (memory.parameters + memory.gradients + memory.optimizer +
+                                   memory.activations + memory.buffers);
+      }
+      report.memory.push_back(std::move(memory));
     }
-    report.memory.push_back(memory);
   }
   report.fits = report.memory_peak <= report.memory_limit;
 }
@@ -114,7 +137,9 @@ namespace {
 std::string fewest_gpus(const Job& job, const SimulationReport& report) {
   const model::ParameterCounts counts = model::count_parameters(job.transformer);
   const double parameters = static_cast<double>(counts.total + counts.mtp_total);
-  const Bytes all = parameters * model::DataParallelTraffic(job, {}).state_per_parameter();
+  model::StageJobs jobs(job);
+  const Bytes all =
+      parameters * model::DataParallelTraffic(jobs.at(0, 0), {}).state_per_parameter();
   const double fewest = std::ceil(ratio(all / report.memory_limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
          ": at least " + std::to_string(static_cast<long long>(fewest)) + " GPUs of " +
@@ -125,9 +150,10 @@ std::string fewest_gpus(const Job& job, const SimulationReport& report) {
 
 PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_nearest) {
   PlanRefusal refusal{.code = "does_not_fit"};
-  const auto heaviest =
-      std::max_element(report.memory.begin(), report.memory.end(),
-                       [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
+  const auto heaviest = std::max_element(report.memory.begin(), report.memory.end(),
+                                         [](const StageMemory& a, const StageMemory& b) {
+                                           return ratio(a.peak / a.limit) < ratio(b.peak / b.limit);
+                                         });
   refusal.message = "the plan does not fit: stage " + std::to_string(heaviest->stage) + " needs " +
                     in_gib(heaviest->peak) + " of " + in_gib(report.memory_limit) + " a GPU";
   const auto add = [&](const char* what, Bytes size) {

@@ -13,8 +13,10 @@
 
 namespace megatwin::sim {
 
-// Fills memory, memory_peak, memory_allocated, memory_limit and fits.
-void fill_memory(const model::Job& job, const model::JobProgram& program,
+// Fills memory, memory_peak, memory_allocated, memory_limit and fits. `programs` are the classes of
+// replicas that `result` simulated; the peak is that of the rank nearest to, or furthest beyond,
+// its GPU's limit.
+void fill_memory(const model::Job& job, const std::vector<model::JobProgram>& programs,
                  const PipelineResult& result, SimulationReport& report);
 
 PlanRefusal refuse_illegal(const model::Job& job, const std::vector<std::string>& problems);

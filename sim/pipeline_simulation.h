@@ -27,6 +27,7 @@
 #include "policies/policy.h"
 #include "policies/schedule.h"
 #include "sim/compiled_pipeline.h"
+#include "sim/pipeline_costs.h"
 
 namespace megatwin::sim {
 
@@ -75,6 +76,14 @@ struct SimulationOptions {
 PipelineResult simulate_pipeline(const model::ProgramSpec& spec, Engine engine,
                                  const SimulationOptions& options = {});
 
+// As above for classes of replicas that meet in the data-parallel collectives of each stage: a
+// reduction starts when the last replica is ready and ends for all at once. The classes may differ
+// in costs, hops and micro-batches. Rank r of the result is stage r mod p of class r / p; `shape`
+// is that of the first class. Requires: as pipeline_costs(), and all classes finish the chunks of a
+// stage in the same order; the same switches of overlap.
+PipelineResult simulate_classes(const std::vector<ReplicaClass>& classes, Engine engine,
+                                const SimulationOptions& options = {});
+
 // Replicas of the pipeline of which some ranks differ from `spec`.
 struct Replicas {
   struct Difference {
@@ -88,9 +97,8 @@ struct Replicas {
   bool fold = true;
 };
 
-// As above for `replicas.count` pipelines that meet in the data-parallel collectives of each stage:
-// a reduction starts when the last replica is ready and ends for all at once. Rank r of the result
-// is stage r mod p of a class of equal replicas, in the order of their first replica.
+// As simulate_classes() for `replicas.count` pipelines, of which equal ones form a class, in the
+// order of their first replica.
 PipelineResult simulate_replicas(const model::ProgramSpec& spec, const Replicas& replicas,
                                  Engine engine, const SimulationOptions& options = {});
 

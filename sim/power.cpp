@@ -1,5 +1,7 @@
 #include "sim/power.h"
 
+#include "model/stage_sites.h"
+
 namespace megatwin::sim {
 namespace {
 
@@ -10,6 +12,21 @@ constexpr double kTensorShare = 0.95;
 constexpr double kMemoryShare = 0.65;
 constexpr double kCommunicationShare = 0.45;
 constexpr double kIdleShare = 0.15;
+
+// Every kind at the critical rank's share of its own limit: an upper estimate, as the others idle
+// more.
+void fill_mixed_power(const model::Cluster& cluster, double mean, SimulationReport& report) {
+  double watts = 0, dollars = 0;
+  bool priced = true;
+  for (const model::NodeGroup& group : cluster.groups) {
+    watts += mean * group.count * group.node.num_gpus * group.gpu.power_max.value;
+    dollars += group.count * group.node.price_per_hour.value;
+    priced = priced && group.node.price_per_hour.value > 0;
+  }
+  report.power_per_gpu = {watts / report.gpus};
+  report.energy_per_step = model::Watts{watts} * report.step_time;
+  report.cost_per_step = {priced ? dollars * report.step_time.value / 3600 : 0};
+}
 
 }  // namespace
 
@@ -30,6 +47,10 @@ void fill_power(const model::Job& job, SimulationReport& report) {
                             report.step_time);
   report.power_per_gpu = mean * group.gpu.power_max;
   const double gpus = report.gpus;
+  if (model::is_mixed(job.cluster)) {
+    fill_mixed_power(job.cluster, mean, report);
+    return;
+  }
   report.energy_per_step = gpus * report.power_per_gpu * report.step_time;
   const double nodes = gpus / group.node.num_gpus;
   report.cost_per_step = {group.node.price_per_hour.value * nodes * report.step_time.value / 3600};

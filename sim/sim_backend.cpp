@@ -16,20 +16,26 @@ std::size_t index_of(RankId rank) { return static_cast<std::size_t>(rank.value);
 
 }  // namespace
 
-SimBackend::SimBackend(const PipelineCosts& costs, const std::vector<model::Program>& programs)
-    : costs_(costs), programs_(programs), rows_(costs.shape) {
+SimBackend::SimBackend(const PipelineCosts& costs,
+                       const std::vector<std::vector<model::Program>>& programs)
+    : costs_(costs), rows_(costs.shapes.begin(), costs.shapes.end()) {
   const model::PipelineShape& shape = costs.shape;
-  const SlotLayout layout{shape};
   const std::size_t num_units = costs.num_units();
-  const std::size_t num_slots = static_cast<std::size_t>(costs.num_classes) * layout.size();
-  MEGATWIN_ASSERT(shape.num_tasks() < (1 << QueuedEvent::kIndexBits), shape.num_tasks());
-  for (std::size_t replica_class = 0; replica_class < static_cast<std::size_t>(costs.num_classes);
-       ++replica_class) {
+  const std::size_t num_slots = costs.first_slot.back();
+  for (const model::PipelineShape& one : costs.shapes) {
+    MEGATWIN_ASSERT(one.num_tasks() < (1 << QueuedEvent::kIndexBits), one.num_tasks());
+  }
+  for (int replica_class = 0; replica_class < costs.num_classes; ++replica_class) {
+    const auto index = static_cast<std::size_t>(replica_class);
+    const auto own_shape = static_cast<std::size_t>(costs.shape_of_class[index]);
     for (int stage = 0; stage < shape.pipeline; ++stage) {
       units_.push_back({.stage = stage,
-                        .class_unit = replica_class * static_cast<std::size_t>(shape.pipeline),
-                        .class_slot = replica_class * layout.size(),
-                        .durations = costs.task.data() + replica_class * costs.class_stride()});
+                        .class_unit = costs.unit(replica_class, 0),
+                        .class_slot = costs.first_slot[index],
+                        .durations = costs.task.data() + index * costs.class_stride(),
+                        .sends = costs.class_sends(replica_class),
+                        .rows = &rows_[own_shape],
+                        .program = &programs[own_shape][static_cast<std::size_t>(stage)]});
     }
   }
   for (int stage = 0; stage < shape.pipeline; ++stage) {
@@ -42,15 +48,17 @@ SimBackend::SimBackend(const PipelineCosts& costs, const std::vector<model::Prog
   times_.reduces.resize(num_units);
   times_.optimizer_end.resize(num_units);
   executed_.resize(num_units);
-  for (auto& order : executed_) {
-    order.reserve(static_cast<std::size_t>(shape.num_tasks()));
+  for (std::size_t unit = 0; unit < num_units; ++unit) {
+    executed_[unit].reserve(units_[unit].program->tasks.size());
   }
   if (!costs.slows_down()) {
     return;
   }
   charged_.resize(num_slots);
-  gradients_left_.assign(num_units * static_cast<std::size_t>(shape.model_chunks),
-                         shape.micro_batches);
+  for (const UnitState& unit : units_) {
+    gradients_left_.insert(gradients_left_.end(), static_cast<std::size_t>(shape.model_chunks),
+                           unit.program->shape.micro_batches);
+  }
   if (!costs.overlap_param_gather) {
     return;
   }
@@ -82,8 +90,8 @@ SimBackend::Arrival SimBackend::next_event() {
 }
 
 Nanoseconds SimBackend::charged(const UnitState& unit, TaskId task) const {
-  const TaskRows::Place place = rows_.place(task);
-  const TaskRow& row = rows_.row(unit.stage, place);
+  const TaskRows::Place place = unit.rows->place(task);
+  const TaskRow& row = unit.rows->row(unit.stage, place);
   if (charged_.empty()) {
     return unit.durations[row.cost];
   }
@@ -111,8 +119,8 @@ Nanoseconds SimBackend::charge(RankId rank, const TaskRow& row) {
 
 void SimBackend::issue_task(RankId rank, TaskId task) {
   UnitState& state = unit(rank);
-  const TaskRows::Place place = rows_.place(task);
-  const TaskRow& row = rows_.row(state.stage, place);
+  const TaskRows::Place place = state.rows->place(task);
+  const TaskRow& row = state.rows->row(state.stage, place);
   const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
   const Nanoseconds duration = charge(rank, row);
   if (!charged_.empty()) {
@@ -128,10 +136,10 @@ void SimBackend::issue_task(RankId rank, TaskId task) {
 
 void SimBackend::issue_send(RankId rank, TaskId producer) {
   UnitState& state = unit(rank);
-  const TaskRows::Place place = rows_.place(producer);
-  const TaskRow& row = rows_.row(state.stage, place);
+  const TaskRows::Place place = state.rows->place(producer);
+  const TaskRow& row = state.rows->row(state.stage, place);
   const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
-  const Nanoseconds duration = costs_.send[static_cast<std::size_t>(row.send)];
+  const Nanoseconds duration = state.sends[row.send_cost];
   Nanoseconds arrival = 0;
   if (costs_.overlap_p2p) {
     Nanoseconds& lane_free = state.send_free[row.send == SendKind::Activation ? 0 : 1];
@@ -143,8 +151,7 @@ void SimBackend::issue_send(RankId rank, TaskId producer) {
     arrival = state.compute_free;
   }
   times_.arrival[slot] = arrival;
-  const model::Message& message = programs_[static_cast<std::size_t>(state.stage)]
-                                      .sends[static_cast<std::size_t>(producer.value)];
+  const model::Message& message = state.program->sends[static_cast<std::size_t>(producer.value)];
   push(arrival, state.class_unit + static_cast<std::size_t>(message.stage.value),
        ExecutorEventKind::MessageArrived, message.task.value);
 }
@@ -183,8 +190,7 @@ void SimBackend::issue_optimizer(RankId rank) {
 
 void SimBackend::return_credit(RankId rank, TaskId consumer) {
   const UnitState& state = unit(rank);
-  const model::Message& message = programs_[static_cast<std::size_t>(state.stage)]
-                                      .receives[static_cast<std::size_t>(consumer.value)];
+  const model::Message& message = state.program->receives[static_cast<std::size_t>(consumer.value)];
   push(now_, state.class_unit + static_cast<std::size_t>(message.stage.value),
        ExecutorEventKind::CreditReturned, message.channel);
 }

@@ -21,8 +21,8 @@ namespace megatwin::sim {
 
 class SimBackend : public policies::Backend {
  public:
-  // Borrowed: the costs, and one program a stage.
-  SimBackend(const PipelineCosts& costs, const std::vector<model::Program>& programs);
+  // Borrowed: the costs, and for each of their shapes one program a stage.
+  SimBackend(const PipelineCosts& costs, const std::vector<std::vector<model::Program>>& programs);
 
   void issue_task(model::RankId rank, model::TaskId task) override;
   void issue_send(model::RankId rank, model::TaskId producer) override;
@@ -59,6 +59,9 @@ class SimBackend : public policies::Backend {
     std::size_t class_unit = 0;              // Unit of stage 0 of its class.
     std::size_t class_slot = 0;              // Slot 0 of its class.
     const Nanoseconds* durations = nullptr;  // Of its class, by TaskRow::cost.
+    const Nanoseconds* sends = nullptr;      // Of its class, by TaskRow::send_cost.
+    const TaskRows* rows = nullptr;          // Of its class's shape.
+    const model::Program* program = nullptr;
     // What it does.
     Nanoseconds compute_free = 0;
     Nanoseconds send_free[2] = {0, 0};  // Activations, gradients.
@@ -74,8 +77,7 @@ class SimBackend : public policies::Backend {
   }
 
   const PipelineCosts& costs_;
-  const std::vector<model::Program>& programs_;
-  TaskRows rows_;
+  std::vector<TaskRows> rows_;  // One a shape.
   EventQueue queue_;
   Nanoseconds now_ = 0;
   std::vector<UnitState> units_;

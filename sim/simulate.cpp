@@ -9,7 +9,10 @@
 #include "model/parameters.h"
 #include "model/plan_check.h"
 #include "model/program/job_program.h"
+#include "model/program/stage_jobs.h"
 #include "sim/memory_report.h"
+#include "sim/mixed/found_splits.h"
+#include "sim/mixed/mixed_report.h"
 #include "sim/pipeline_simulation.h"
 #include "sim/power.h"
 #include "sim/sensitivity.h"
@@ -74,14 +77,22 @@ StageSums sums_of(const PricedStage& stage) {
   return sums;
 }
 
-int critical_stage(const JobProgram& program) {
-  int worst = 0;
+// The class of replicas and its stage that work longest.
+struct CriticalRank {
+  std::size_t replica_class = 0;
+  int stage = 0;
+};
+CriticalRank critical_rank(const std::vector<JobProgram>& programs) {
+  CriticalRank worst;
   Seconds longest;
-  for (std::size_t i = 0; i < program.stages.size(); ++i) {
-    const Seconds busy = sums_of(program.stages[i]).busy();
-    if (busy > longest) {
-      longest = busy;
-      worst = static_cast<int>(i);
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    for (std::size_t i = 0; i < programs[k].stages.size(); ++i) {
+      const Seconds busy = static_cast<double>(programs[k].spec.micro_batches) *
+                           sums_of(programs[k].stages[i]).busy();
+      if (busy > longest) {
+        longest = busy;
+        worst = {k, static_cast<int>(i)};
+      }
     }
   }
   return worst;
@@ -151,15 +162,14 @@ void fill_rates(const Job& job, SimulationReport& report) {
   const double batch = static_cast<double>(job.plan.global_batch);
   const double tokens = batch * static_cast<double>(job.transformer.sequence_length);
   const double gpus = job.plan.gpus();
+  const model::FlopPerSecond peak = total_peak(job);
   report.gpus = job.plan.gpus();
   report.tokens_per_s = tokens / report.step_time.value;
   report.tokens_per_s_per_gpu = report.tokens_per_s / gpus;
-  const model::FlopPerSecond peak =
-      job.cluster.groups.front().gpu.peak_of(model::gemm_type(job.plan.precision));
   const auto mfu = [&](FlopConvention convention) {
     const Flop flop =
         model::model_flop_per_step(job.transformer, convention, job.plan.global_batch);
-    return ratio(flop / report.step_time / (gpus * peak));
+    return ratio(flop / report.step_time / peak);
   };
   const FlopConvention convention = FlopConvention::ModelCausalAttention;
   report.flop_convention = std::string(model::describe(convention));
@@ -175,28 +185,30 @@ void fill_rates(const Job& job, SimulationReport& report) {
 }
 
 // FLOP that the program executes, recomputation included, over all ranks.
-void fill_hardware_flop(const Job& job, const JobProgram& program, SimulationReport& report) {
-  Flop executed;
-  for (const PricedStage& stage : program.stages) {
-    for (const PricedChunk& chunk : stage.chunks) {
-      executed += chunk.forward.flop + chunk.backward.flop;
+void fill_hardware_flop(const Job& job, const std::vector<JobProgram>& programs,
+                        SimulationReport& report) {
+  for (const JobProgram& program : programs) {
+    Flop executed;  // Of one micro-batch, over the tensor-parallel ranks of every stage.
+    for (std::size_t stage = 0; stage < program.stages.size(); ++stage) {
+      const double ranks = job.plan.stage_tensor(static_cast<int>(stage));
+      for (const PricedChunk& chunk : program.stages[stage].chunks) {
+        executed += ranks * (chunk.forward.flop + chunk.backward.flop);
+      }
     }
+    const double replicas =
+        static_cast<double>(program.replicas.size()) * static_cast<double>(job.plan.context);
+    report.hardware_flop_per_step +=
+        replicas * static_cast<double>(program.spec.micro_batches) * executed;
   }
-  const double ranks_per_stage = job.plan.tensor * job.plan.context * job.plan.data;
-  report.hardware_flop_per_step =
-      ranks_per_stage * static_cast<double>(program.spec.micro_batches) * executed;
-  const model::FlopPerSecond peak =
-      job.cluster.groups.front().gpu.peak_of(model::gemm_type(job.plan.precision));
-  report.hfu = ratio(report.hardware_flop_per_step / report.step_time /
-                     (static_cast<double>(job.plan.gpus()) * peak));
+  report.hfu = ratio(report.hardware_flop_per_step / report.step_time / total_peak(job));
 }
 
 void fill_names(const Job& job, SimulationReport& report) {
   report.name = job.name;
   report.plan = job.plan;
   report.model_name = job.transformer.name;
-  report.gpu_name = job.cluster.groups.front().gpu.name;
-  report.node_name = job.cluster.groups.front().node.name;
+  report.gpu_name = gpu_names(job.cluster);
+  report.node_name = node_names(job.cluster);
   report.software_name = job.software.name;
   report.schedule_name = std::string(model::name_of(job.plan.schedule));
   report.assumptions = job.assumptions;
@@ -226,18 +238,23 @@ void fill_parameters(const Job& job, const JobProgram& program, SimulationReport
 
 void explain(const Job& job, const JobProgram& program, const model::PricedEffects& effects,
              SimulationReport& report) {
-  const model::TaskPricer pricer(job, effects);
-  const auto add = [&](int stage, int chunk, const char* task, const model::MicroOps& ops) {
-    for (const model::MicroOp& op : ops) {
-      report.priced_ops.push_back({.stage = stage,
-                                   .chunk = chunk,
-                                   .task = task,
-                                   .op = op,
-                                   .time = static_cast<double>(op.count) * pricer.time_of(op)});
-    }
-  };
+  model::StageJobs jobs(job);
   for (std::size_t stage = 0; stage < program.stages.size(); ++stage) {
     const PricedStage& priced = program.stages[stage];
+    const model::TaskPricer pricer(jobs.at(program.replicas.front(), static_cast<int>(stage)),
+                                   effects);
+    const auto add = [&](int s, int chunk, const char* task, const model::MicroOps& ops) {
+      for (const model::MicroOp& op : ops) {
+        const bool exchange =
+            op.group == model::GroupKind::Pipeline && op.kind == model::MicroOpKind::Collective;
+        const Seconds once = exchange ? priced.table_exchange : pricer.time_of(op);
+        report.priced_ops.push_back({.stage = s,
+                                     .chunk = chunk,
+                                     .task = task,
+                                     .op = op,
+                                     .time = static_cast<double>(op.count) * once});
+      }
+    };
     for (std::size_t chunk = 0; chunk < priced.chunks.size(); ++chunk) {
       const int s = static_cast<int>(stage), c = static_cast<int>(chunk);
       add(s, c, "forward", priced.chunks[chunk].ops->forward);
@@ -257,27 +274,30 @@ void warn_of_missing_effects(const model::PricedEffects& effects, SimulationRepo
 }
 
 SimulationReport report_of(const Job& job, const SimulateOptions& options) {
-  const JobProgram program = model::build_job_program(job, options.effects);
+  const std::vector<JobProgram> programs = model::build_job_programs(job, options.effects);
+  const auto [replica_class, stage] = critical_rank(programs);
+  const JobProgram& program = programs[replica_class];
   SimulationReport report;
   fill_names(job, report);
   warn_of_missing_effects(options.effects, report);
-  const int stage = critical_stage(program);
   report.critical_stage = stage;
   const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
-  PipelineResult result = simulate_pipeline(program.spec, engine,
-                                            {.timeline = options.timeline, .cache = options.cache});
+  PipelineResult result = simulate_classes(classes_of(programs), engine,
+                                           {.timeline = options.timeline, .cache = options.cache});
+  const std::size_t rank = replica_class * program.stages.size() + static_cast<std::size_t>(stage);
   if (options.effects.pipeline_schedule) {
     report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
-    fill_breakdown(program, result.ranks[stage], stage, report);
+    fill_breakdown(program, result.ranks[rank], stage, report);
   } else {
     fill_without_schedule(program, stage, report);
   }
   fill_rates(job, report);
-  fill_hardware_flop(job, program, report);
+  fill_hardware_flop(job, programs, report);
   fill_parameters(job, program, report);
-  fill_memory(job, program, result, report);
+  fill_memory(job, programs, result, report);
+  fill_stages(job, programs, result, report);
   fill_power(job, report);
-  report.ranks_simulated = program.spec.pipeline;
+  report.ranks_simulated = static_cast<int>(result.ranks.size());
   report.events = result.events;
   report.engine = options.engine == EngineChoice::Events ? "events" : "dataflow";
   report.timeline = std::move(result.timeline);
@@ -295,14 +315,6 @@ constexpr double kMostTasks = 20e6;
 // What is legal for a trainer but not simulated (yet): refused rather than answered wrongly.
 std::vector<std::string> simulation_problems(const Job& job) {
   std::vector<std::string> problems;
-  const model::NodeGroup& first = job.cluster.groups.front();
-  for (const model::NodeGroup& group : job.cluster.groups) {
-    if (group.gpu.name != first.gpu.name || group.node.num_gpus != first.node.num_gpus) {
-      problems.push_back("cluster.nodes holds " + first.gpu.name + " and " + group.gpu.name +
-                         ": jobs over machines of different kinds are not simulated yet; give one "
-                         "kind");
-    }
-  }
   const double tasks = 2.0 * job.plan.pipeline * job.plan.model_chunks *
                        static_cast<double>(job.plan.num_micro_batches());
   if (tasks > kMostTasks) {
@@ -319,6 +331,7 @@ std::vector<std::string> simulation_problems(const Job& job) {
 
 std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
                                                      const SimulateOptions& options) {
+  if (wants_found_splits(job)) return simulate(with_found_splits(job, options), options);
   std::vector<std::string> problems =
       model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
   if (problems.empty()) problems = simulation_problems(job);

@@ -39,7 +39,8 @@ struct Transfer {
 };
 
 struct StepTimes {
-  // Per class, by SlotLayout: when the task ended, and when what it sent (if anything) arrived.
+  // Per class, from PipelineCosts::first_slot on, by SlotLayout: when the task ended, and when what
+  // it sent (if anything) arrived.
   std::vector<Nanoseconds> end, arrival;
   std::vector<std::vector<Transfer>> reduces;  // One list a unit, in the order they ran.
   std::vector<Nanoseconds> optimizer_end;      // One a unit.

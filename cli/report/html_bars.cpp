@@ -132,13 +132,19 @@ std::string memory_chart(const sim::SimulationReport& report) {
   if (std::find(shown.begin(), shown.end(), worst) == shown.end()) {
     shown.insert(std::upper_bound(shown.begin(), shown.end(), worst), worst);
   }
-  const model::Bytes scale = 1.02 * std::max(report.memory_limit, report.memory_peak);
+  model::Bytes most = std::max(report.memory_limit, report.memory_peak);
+  for (const sim::StageMemory& stage : report.memory) {
+    most = std::max({most, stage.peak, stage.limit});
+  }
+  const model::Bytes scale = 1.02 * most;
   std::vector<LegendEntry> entries;
   for (const MemoryPart& part : memory_parts({})) entries.push_back({"m-" + part.key, part.name});
   entries.push_back({"limit-key", "limit, " + format_memory(report.memory_limit)});
   std::string html = legend(entries);
   for (const int index : shown) {
-    html += memory_row(report.memory[static_cast<std::size_t>(index)], scale, report.memory_limit);
+    const sim::StageMemory& stage = report.memory[static_cast<std::size_t>(index)];
+    const bool own = stage.limit.value > 0;
+    html += memory_row(stage, scale, own ? stage.limit : report.memory_limit);
   }
   if (static_cast<int>(shown.size()) < count) {
     html += fmt::format("<p class=\"hint\">{} of {} stages are drawn, the fullest among them.</p>",
