@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace megatwin::model {
 namespace {
@@ -24,8 +25,23 @@ std::string layers_text(const Plan& plan) {
 // How a plan differs from the one that was asked for: in words, by key, and how much.
 struct Difference {
   double cost = 0;
-  std::string change;
-  std::string keys;  // Which keys changed, to keep the answers diverse.
+  std::vector<std::string> changes;  // "plan.tensor 8 → 4", in the order of the keys.
+  std::string keys;                  // Which keys changed, to keep the answers diverse.
+
+  std::string text() const {
+    std::string text;
+    for (const std::string& change : changes) text += (text.empty() ? "" : ", ") + change;
+    return text;
+  }
+
+  // Both lists follow the order of the keys, so one that holds the other can be read off in a pass.
+  bool includes(const Difference& smaller) const {
+    auto next = smaller.changes.begin();
+    for (const std::string& change : changes) {
+      if (next != smaller.changes.end() && *next == change) ++next;
+    }
+    return next == smaller.changes.end();
+  }
 };
 
 class Differ {
@@ -63,8 +79,7 @@ class Differ {
 
  private:
   void add(const std::string& change, double cost, std::string_view key) {
-    if (!difference_.change.empty()) difference_.change += ", ";
-    difference_.change += change;
+    difference_.changes.push_back(change);
     difference_.cost += cost;
     difference_.keys += key;
     difference_.keys += ' ';
@@ -283,11 +298,17 @@ class NearestSearch {
   void visit(const Candidate& candidate) {
     const auto problems = check_plan(transformer_, candidate.plan, cluster_, software_);
     if (problems.empty()) {
+      // A change on top of one that already suffices helps nobody.
+      const bool more_than_needed = std::any_of(
+          enough_.begin(), enough_.end(),
+          [&](const Difference& enough) { return candidate.difference.includes(enough); });
+      if (more_than_needed) return;
       if (!options_.accepts || options_.accepts(candidate.plan)) {
         // Two answers that turn the same keys are enough.
         if (++answers_by_keys_[candidate.difference.keys] <= 2) {
-          found_.push_back({candidate.plan, candidate.difference.change});
+          found_.push_back({candidate.plan, candidate.difference.text()});
         }
+        enough_.push_back(candidate.difference);
       } else {
         expand(candidate.plan, memory_keys());
       }
@@ -304,9 +325,9 @@ class NearestSearch {
 
   void push(const Plan& plan) {
     Difference difference = Differ(plan_, plan).run();
-    if (!seen_.insert(difference.change).second) return;
+    std::pair<double, std::string> key{difference.cost, difference.text()};
+    if (!seen_.insert(key.second).second) return;
     // The text breaks ties, so that the order never depends on how a plan was reached.
-    std::pair<double, std::string> key{difference.cost, difference.change};
     queue_.emplace(std::move(key), Candidate{plan, std::move(difference)});
   }
 
@@ -318,6 +339,7 @@ class NearestSearch {
   std::map<std::pair<double, std::string>, Candidate> queue_;
   std::set<std::string> seen_;
   std::map<std::string, int> answers_by_keys_;
+  std::vector<Difference> enough_;  // What each legal and accepted plan changes.
   std::vector<NearestPlan> found_;
 };
 

@@ -70,19 +70,20 @@ std::optional<SearchRequest> read_search(MapReader& scenario) {
 
 // One point of the sweep, from its own copy of the tree.
 struct Point {
-  std::string name;
+  std::string settings;  // " plan.tensor=4"; empty without a sweep.
   Document document;
 };
 
 class ScenarioReader {
  public:
-  explicit ScenarioReader(const std::string& file) : folder_(folder_of(file)) {}
+  explicit ScenarioReader(const std::string& file) : file_(file), folder_(folder_of(file)) {}
 
   // Appends the point's job; its problems go to `diagnostics`.
   void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
     ReadContext context(point.document.sources);
     MapReader reader(context, point.document.root, "");
-    scenario.jobs.push_back(read_job(reader, point.name));
+    scenario.jobs.push_back(read_job(reader));
+    scenario.jobs.back().name += point.settings;
     scenario.search = read_search(reader);
     reader.finish();
     diagnostics.insert(diagnostics.end(), context.diagnostics().begin(),
@@ -90,10 +91,10 @@ class ScenarioReader {
   }
 
  private:
-  model::Job read_job(MapReader& reader, const std::string& default_name) {
+  model::Job read_job(MapReader& reader) {
     model::Job job;
     Remarks remarks;
-    job.name = reader.text("name").value_or(default_name);
+    job.name = reader.text("name").value_or(file_);
     std::optional<model::HardwareCatalogue> extended;
     if (const TreeNode* hardware = reader.find("hardware")) {
       MapReader nested(reader.context(), *hardware, "hardware");
@@ -146,6 +147,7 @@ class ScenarioReader {
     return profiles_.emplace(gpu.name, *std::move(profile)).first->second;
   }
 
+  std::string file_;
   std::string folder_;
   std::map<std::string, model::GpuProfile> profiles_;
 };
@@ -168,7 +170,7 @@ model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std
         Point varied = point;
         model::Diagnostics problems = apply_setting(varied.document, "--sweep", setting);
         if (!problems.empty()) return model::fail(std::move(problems));
-        varied.name += " " + setting.path + "=" + setting.value;
+        varied.settings += " " + setting.path + "=" + setting.value;
         next.push_back(std::move(varied));
       }
     }
@@ -195,7 +197,7 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
         .file = file, .message = "is empty", .allowed = "a scenario: model, cluster and plan"});
   }
   MEGATWIN_TRY(const std::vector<Point> points,
-               sweep_points({file, std::move(document)}, options.sweep));
+               sweep_points({"", std::move(document)}, options.sweep));
   ScenarioReader reader(file);
   Scenario scenario;
   for (const Point& point : points) {

@@ -142,8 +142,9 @@ std::string fewest_gpus(const Job& job, const SimulationReport& report) {
       parameters * model::DataParallelTraffic(jobs.at(0, 0), {}).state_per_parameter();
   const double fewest = std::ceil(ratio(all / report.memory_limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
-         ": at least " + std::to_string(static_cast<long long>(fewest)) + " GPUs of " +
-         in_gib(report.memory_limit) + ", before any activation";
+         ": at least " + std::to_string(static_cast<long long>(fewest)) +
+         (fewest > 1 ? " GPUs of " : " GPU of ") + in_gib(report.memory_limit) +
+         ", before any activation";
 }
 
 }  // namespace
@@ -154,7 +155,7 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
                                          [](const StageMemory& a, const StageMemory& b) {
                                            return ratio(a.peak / a.limit) < ratio(b.peak / b.limit);
                                          });
-  refusal.message = "the plan does not fit: stage " + std::to_string(heaviest->stage) + " needs " +
+  refusal.message = "stage " + std::to_string(heaviest->stage) + " needs " +
                     in_gib(heaviest->peak) + " of " + in_gib(report.memory_limit) + " a GPU";
   const auto add = [&](const char* what, Bytes size) {
     if (size > Bytes{0}) refusal.reasons.push_back(std::string(what) + " " + in_gib(size));

@@ -1,5 +1,6 @@
 #include "cli/report/html_report.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -183,34 +184,49 @@ std::string run(const NamedAnswer& named, bool folded) {
          body + "</details>\n";
 }
 
+// The words that all names begin with, and a space; what follows is what tells the runs apart.
+std::string common_words(std::span<const NamedAnswer> answers) {
+  std::string common = answers.front().name;
+  for (const NamedAnswer& named : answers) {
+    const auto [end, other] =
+        std::mismatch(common.begin(), common.end(), named.name.begin(), named.name.end());
+    common.erase(end, common.end());
+  }
+  const std::size_t space = common.find_last_of(' ');
+  return space == std::string::npos ? "" : common.substr(0, space + 1);
+}
+
 std::string comparison_table(std::span<const NamedAnswer> answers) {
   std::string html =
-      "<div class=\"scroll\"><table class=\"ops\"><thead><tr><th>run</th><th "
-      "class=\"num\">GPUs</th>"
-      "<th>plan</th><th class=\"num\">step time</th><th class=\"num\">throughput</th>"
-      "<th class=\"num\">per GPU</th><th class=\"num\">MFU</th><th class=\"num\">bubble</th>"
-      "<th class=\"num\">memory</th></tr></thead><tbody>";
+      "<div class=\"scroll\"><table class=\"ops\"><thead><tr><th>run</th>"
+      "<th class=\"num\">step time</th><th class=\"num\">MFU</th>"
+      "<th class=\"num\">memory</th><th class=\"num\">GPUs</th><th>plan</th>"
+      "<th class=\"num\">throughput</th><th class=\"num\">per GPU</th>"
+      "<th class=\"num\">bubble</th></tr></thead><tbody>";
   for (const NamedAnswer& named : answers) {
     const auto* report = std::get_if<sim::SimulationReport>(&named.answer);
     if (report == nullptr) {
-      html += fmt::format("<tr><td>{}</td><td colspan=\"8\" class=\"bad\">{}</td></tr>",
-                          escape_html(named.name),
-                          escape_html(std::get<sim::PlanRefusal>(named.answer).message));
+      html += fmt::format(
+          "<tr><td class=\"words\">{}</td><td colspan=\"8\" class=\"bad\">{}</td></tr>",
+          escape_html(named.name), escape_html(std::get<sim::PlanRefusal>(named.answer).message));
       continue;
     }
     html += fmt::format(
-        "<tr><td>{}</td><td class=\"num\">{}</td><td>{}</td><td class=\"num\">{}</td>"
-        "<td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>"
+        "<tr><td class=\"words\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>"
+        "<td class=\"num\">{}</td><td class=\"num\">{}</td><td>{}</td><td class=\"num\">{}</td>"
         "<td class=\"num\">{}</td><td class=\"num\">{}</td></tr>",
-        escape_html(named.name), format_count(report->gpus), describe_short(report->plan),
-        format_time(report->step_time), format_tokens_per_second(report->tokens_per_s),
-        format_tokens_per_second(report->tokens_per_s_per_gpu), format_percent(report->mfu),
-        format_percent(report->bubble_fraction), format_memory(report->memory_peak));
+        escape_html(named.name), format_time(report->step_time), format_percent(report->mfu),
+        format_memory(report->memory_peak), format_count(report->gpus),
+        describe_short(report->plan), format_tokens_per_second(report->tokens_per_s),
+        format_tokens_per_second(report->tokens_per_s_per_gpu),
+        format_percent(report->bubble_fraction));
   }
   return html + "</tbody></table></div>";
 }
 
-std::string comparison(std::span<const NamedAnswer> answers) {
+std::string comparison(std::vector<NamedAnswer> answers) {
+  const std::string common = common_words(answers);
+  for (NamedAnswer& named : answers) named.name.erase(0, common.size());
   std::vector<sim::SimulationReport> reports;
   for (const NamedAnswer& named : answers) {
     if (const auto* report = std::get_if<sim::SimulationReport>(&named.answer)) {
@@ -221,6 +237,7 @@ std::string comparison(std::span<const NamedAnswer> answers) {
   std::vector<const sim::SimulationReport*> pointers;
   for (const auto& report : reports) pointers.push_back(&report);
   std::string html = fmt::format("<h1>{} runs compared</h1>", answers.size());
+  if (!common.empty()) html += "<p class=\"subtitle\">" + escape_html(common) + "</p>";
   html += section("Side by side", "", comparison_table(answers));
   if (!reports.empty()) {
     html += section("Step time", "Bars are to one scale.", comparison_chart(pointers));
@@ -247,7 +264,7 @@ std::string html_report(std::span<const NamedAnswer> answers) {
       "<style>\n{}</style>\n</head>\n<body>\n<header>Megatwin · simulated training step</header>\n"
       "<main>\n",
       escape_html(title), css);
-  if (many) html += comparison(answers);
+  if (many) html += comparison({answers.begin(), answers.end()});
   for (const NamedAnswer& named : answers) html += run(named, many);
   return html + "</main>\n</body>\n</html>\n";
 }

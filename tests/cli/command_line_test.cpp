@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 #include <rapidjson/document.h>
 
 #include "tests/cli/fake_world.h"
+#include "tests/temporary_folder.h"
 
 namespace megatwin::cli {
 namespace {
@@ -36,17 +36,12 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-// A folder of its own for each test, gone at the end.
 class CommandLine : public testing::Test {
  protected:
-  CommandLine()
-      : folder_(std::filesystem::temp_directory_path() /
-                ("megatwin_cli_test_" + std::to_string(getpid()))) {}
-  ~CommandLine() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string path(const std::string& name) const { return folder_.path(name); }
 
  private:
-  std::filesystem::path folder_;
+  tests::TemporaryFolder folder_;
 };
 
 TEST_F(CommandLine, AnswersWithZero) {

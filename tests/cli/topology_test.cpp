@@ -10,6 +10,7 @@
 #include "cli/report/topology_picture.h"
 #include "tests/cli/fake_world.h"
 #include "tests/network/clusters.h"
+#include "tests/temporary_folder.h"
 
 namespace megatwin::cli {
 namespace {
@@ -51,11 +52,12 @@ TEST(TopologySvg, DrawsEveryPartOnceAndEscapesNames) {
 class TopologyCommand : public testing::Test {
  protected:
   int show(const std::string& content, const std::string& svg = {}) {
-    const std::string file = testing::TempDir() + "megatwin_topology_input";
+    const std::string file = folder_.path("input");
     write_file(file, content);
     Console console{.out = out_, .err = err_};
     return topology_command({.file = file, .svg = svg}, world_, console);
   }
+  tests::TemporaryFolder folder_;
   tests::FakeWorld world_;
   std::ostringstream out_, err_;
 };
@@ -78,12 +80,12 @@ TEST_F(TopologyCommand, RefusesWhatItCannotReadOrDraw) {
   EXPECT_NE(err_.str().find("hwloc's"), std::string::npos);
   EXPECT_EQ(show("SwitchName=a Switches=a\n"), kExitBadInput);
   EXPECT_NE(err_.str().find("in a circle"), std::string::npos);
-  EXPECT_EQ(show("SwitchName=a Nodes=n1\n", testing::TempDir() + "no.svg"), kExitBadInput);
+  EXPECT_EQ(show("SwitchName=a Nodes=n1\n", folder_.path("no.svg")), kExitBadInput);
   EXPECT_NE(err_.str().find("has no picture"), std::string::npos);
 }
 
 TEST_F(TopologyCommand, WritesThePicture) {
-  const std::string svg = testing::TempDir() + "megatwin_topology.svg";
+  const std::string svg = folder_.path("topology.svg");
   EXPECT_EQ(show(" GPU0 GPU1\nGPU0  X  NV4\nGPU1 NV4  X \n", svg), kExitAnswer);
   EXPECT_TRUE(std::filesystem::exists(svg));
 }

@@ -267,6 +267,22 @@ TEST(NearestPlans, VariesWhatMemoryDependsOn) {
   EXPECT_EQ(nearest.front().change, "plan.zero 0 → 1");
 }
 
+// Sharding the states or halving the micro-batch suffices: no answer does both, or one of them and
+// something else.
+TEST(NearestPlans, ChangesNoMoreThanIsNeeded) {
+  NearestPlansOptions options{.max_plans = 5};
+  options.accepts = [](const Plan& plan) { return plan.zero_stage >= 1 || plan.micro_batch <= 2; };
+  const Plan plan{.data = 8, .micro_batch = 4, .global_batch = 64};
+  const auto nearest = nearest_legal_plans(kGpt, plan, cluster_of(8), megatron(), options);
+  ASSERT_GE(nearest.size(), 2u);
+  for (const NearestPlan& near : nearest) {
+    const bool sharded = near.plan.zero_stage >= 1;
+    const bool smaller = near.plan.micro_batch <= 2;
+    EXPECT_NE(sharded, smaller) << near.change;
+    EXPECT_EQ(near.change.find(','), std::string::npos) << near.change;
+  }
+}
+
 // Sizes out of all range still end in a short list, quickly.
 TEST(NearestPlans, MendsAbsurdSizes) {
   const Plan plan{.tensor = 2147483647, .micro_batch = -5, .global_batch = 8};

@@ -201,6 +201,10 @@ TEST(Scenario, SweepsMultiply) {
   ASSERT_TRUE(scenario) << to_text(scenario.error());
   ASSERT_EQ(scenario->jobs.size(), 4U);
   EXPECT_EQ(scenario->jobs[1].name, "job.yaml plan.tensor=1 plan.zero=3");
+  const auto named =
+      parse_scenario("job.yaml", kMinimal, {.set = {"name=mine"}, .sweep = {"plan.tensor=1,2"}});
+  ASSERT_TRUE(named) << to_text(named.error());
+  EXPECT_EQ(named->jobs[1].name, "mine plan.tensor=2");
   EXPECT_EQ(scenario->jobs[2].plan.tensor, 2);
   EXPECT_EQ(scenario->jobs[2].plan.data, 8);
   EXPECT_EQ(scenario->jobs[3].transformer.sequence_length, 4096);

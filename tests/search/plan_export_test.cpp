@@ -9,6 +9,7 @@
 #include "scenarios/megatron_launch.h"
 #include "sim/search/plan_list.h"
 #include "tests/search/search_jobs.h"
+#include "tests/temporary_folder.h"
 
 namespace megatwin::tests {
 namespace {
@@ -34,7 +35,8 @@ std::vector<model::Plan> some_plans(const model::Job& job) {
 
 TEST(PlanExport, AScenarioIsTheSamePlan) {
   const std::string yaml = yaml_of("mixtral-8x7b", 2, "megatron-core", 32, "dgx-h100");
-  const std::string path = ::testing::TempDir() + "megatwin_plan_export.yaml";
+  const tests::TemporaryFolder folder;
+  const std::string path = folder.path("plan.yaml");
   std::ofstream(path) << yaml << "search: {fix: [tensor]}\n";
   const model::Job job = job_from(yaml);
   for (const model::Plan& plan : some_plans(job)) {
@@ -47,7 +49,6 @@ TEST(PlanExport, AScenarioIsTheSamePlan) {
     EXPECT_EQ(again.jobs.front().plan.layers_per_virtual_stage, plan.layers_per_virtual_stage);
     EXPECT_EQ(again.jobs.front().plan.head_as_layer, plan.head_as_layer);
   }
-  std::remove(path.c_str());
 }
 
 // What Megatron-LM has a flag for: schedules other than its own two, and uneven splits, are named
