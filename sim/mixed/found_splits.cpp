@@ -125,16 +125,28 @@ class LayerSearch {
   int moves_ = 0;
 };
 
+// Micro-batches that a replica takes at a time.
+std::int64_t unit_of(const Plan& plan) {
+  const bool in_rounds = plan.schedule == model::ScheduleKind::Interleaved && plan.model_chunks > 1;
+  return in_rounds ? plan.pipeline : 1;
+}
+
+// As even as they go: one unit more on the first replicas.
+std::vector<std::int64_t> even_micro_batches(const Plan& plan) {
+  const std::int64_t unit = unit_of(plan);
+  const std::int64_t units = plan.global_batch / plan.micro_batch / unit;
+  std::vector<std::int64_t> counts;
+  for (int replica = 0; replica < plan.data; ++replica) {
+    counts.push_back(unit * (units / plan.data + (replica < units % plan.data ? 1 : 0)));
+  }
+  return counts;
+}
+
 // What a replica takes for m micro-batches is nearly a + b·m; both from two lengths of its
 // pipeline.
-struct ReplicaTime {
-  double fixed = 0, per_unit = 0;
-};
-
 std::vector<std::int64_t> found_micro_batches(const Job& job, const SimulateOptions& options) {
   const Plan& plan = job.plan;
-  const bool in_rounds = plan.schedule == model::ScheduleKind::Interleaved && plan.model_chunks > 1;
-  const std::int64_t unit = in_rounds ? plan.pipeline : 1;
+  const std::int64_t unit = unit_of(plan);
   const std::vector<model::JobProgram> programs = model::build_job_programs(job, options.effects);
   std::vector<double> fixed(static_cast<std::size_t>(plan.data)), per_unit(fixed.size());
   for (const model::JobProgram& program : programs) {
@@ -168,7 +180,12 @@ Job with_found_splits(const Job& job, const SimulateOptions& options) {
   Plan& plan = found.plan;
   const bool layers = std::exchange(plan.layers_by_cost, false);
   const bool micro_batches = std::exchange(plan.micro_batches_by_cost, false);
-  if (layers) {
+  if (layers && plan.schedule == model::ScheduleKind::ZeroBubbleV) {
+    found.warnings.emplace_back(
+        "plan.layers_per_stage auto: policy.schedule zb-v needs two equal chunks a stage; the "
+        "layers "
+        "stay even");
+  } else if (layers) {
     Job even = found;
     even.plan.layers_per_virtual_stage =
         model::layers_of_virtual_stages(found.transformer, found.plan);
@@ -181,12 +198,14 @@ Job with_found_splits(const Job& job, const SimulateOptions& options) {
                                   list_text(even.plan.layers_per_virtual_stage) + ".");
     }
   }
-  if (micro_batches && is_legal(found)) {
+  if (micro_batches && plan.data > 0) {
+    const std::vector<std::int64_t> even = even_micro_batches(plan);
+    plan.micro_batches_per_replica = even;
+    if (!is_legal(found)) return found;
     plan.micro_batches_per_replica = found_micro_batches(found, options);
     found.assumptions.push_back(
         "plan.micro_batches_per_replica auto: " + list_text(plan.micro_batches_per_replica) +
-        " is taken, found by cost; even is " + std::to_string(plan.num_micro_batches()) +
-        " on each.");
+        " is taken, found by cost; even is " + list_text(even) + ".");
   }
   return found;
 }
