@@ -219,7 +219,7 @@ void print_text(const Imported& imported, Console& console) {
   for (const std::string& warning : imported.warnings)
     console.out << "warning: " << warning << "\n";
   if (imported.ignored.empty()) return;
-  console.out << "of no bearing on shape or cost:";
+  console.out << "not taken over:";
   for (const std::string& key : imported.ignored) console.out << " " << key;
   console.out << "\n";
 }

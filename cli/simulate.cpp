@@ -1,6 +1,10 @@
 #include "cli/simulate.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "cli/diagnostics.h"
 #include "cli/files.h"
@@ -36,11 +40,34 @@ void check_effects(const SimulateArguments& arguments, const World& world,
   }
 }
 
+// An output must not overwrite an input or another output.
+void check_outputs(const SimulateArguments& arguments, model::Diagnostics& faults) {
+  std::vector<std::pair<std::string, std::string>> taken;
+  const auto resolved = [](const std::string& path) {
+    std::error_code ignored;
+    const std::filesystem::path whole = std::filesystem::absolute(path, ignored);
+    return std::filesystem::weakly_canonical(whole, ignored).string();
+  };
+  for (const std::string& file : arguments.files) taken.emplace_back(file, resolved(file));
+  for (const auto& [option, path] :
+       {std::pair{"--html", arguments.html}, std::pair{"--trace", arguments.trace}}) {
+    if (path.empty()) continue;
+    for (const auto& [name, place] : taken) {
+      if (place != resolved(path)) continue;
+      faults.push_back(
+          fault(option, "'" + path + "' would overwrite " + name, "a file of its own"));
+      break;
+    }
+    taken.emplace_back("the file of " + std::string(option), resolved(path));
+  }
+}
+
 // The jobs of every file, or every fault of all of them.
 model::Result<std::vector<model::Job>> load_all(const SimulateArguments& arguments,
                                                 const World& world) {
   model::Diagnostics faults;
   check_effects(arguments, world, faults);
+  check_outputs(arguments, faults);
   std::vector<model::Job> all;
   for (const std::string& file : arguments.files) {
     auto jobs = world.load_jobs(file, {.set = arguments.settings, .sweep = arguments.sweeps});
@@ -114,6 +141,8 @@ int simulate_command(const SimulateArguments& arguments, const World& world, Con
   const auto* first = std::get_if<sim::SimulationReport>(&answers.front().answer);
   if (!arguments.trace.empty() && first != nullptr) {
     write_file(arguments.trace, perfetto_trace(*first));
+  } else if (!arguments.trace.empty()) {
+    console.err << "--trace: not written, for the plan was refused and has no timeline\n";
   }
   print(answers, arguments, console);
   const bool any = std::any_of(answers.begin(), answers.end(), [](const NamedAnswer& named) {

@@ -42,6 +42,16 @@ double power_factor(double power_ratio, double peak_ratio) {
                     kPowerFactorMax);
 }
 
+void add_unmeasured_rates(GpuProfile& profile, const Gpu& gpu) {
+  for (const DataType type : {DataType::Tf32, DataType::Fp32}) {
+    const double peak = gpu.peak_of(type).value;
+    if (peak <= 0 || profile.gemm.contains(type)) continue;
+    GemmRate rate = gemm_rate(profile, DataType::Fp16);
+    rate.sustained = {peak * kDefaultEfficiency};
+    profile.gemm[type] = rate;
+  }
+}
+
 GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu) {
   GpuProfile profile = base;
   profile.gpu_name = gpu.name;
@@ -60,8 +70,7 @@ GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu) {
       quotient(gpu.memory_bandwidth.value, base.measured_on.memory_bandwidth.value);
 
   profile.gemm.clear();
-  for (const DataType type : {DataType::Fp32, DataType::Tf32, DataType::Fp16, DataType::Bf16,
-                              DataType::Fp8, DataType::Fp4}) {
+  for (const DataType type : {DataType::Fp16, DataType::Bf16, DataType::Fp8, DataType::Fp4}) {
     const double peak = gpu.peak_of(type).value;
     if (peak <= 0) continue;
     GemmRate rate = gemm_rate(base, type);
@@ -74,6 +83,7 @@ GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu) {
     }
     profile.gemm[type] = rate;
   }
+  add_unmeasured_rates(profile, gpu);
   for (auto& [kernel, rate] : profile.attention) {
     rate.forward = rate_ratio * rate.forward;
     rate.backward = rate_ratio * rate.backward;

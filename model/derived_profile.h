@@ -15,6 +15,10 @@ namespace megatwin::model {
 // sit between, at about the square root. Never above 1.12: the boost clock ends it.
 double power_factor(double power_ratio, double peak_ratio);
 
+// Adds the rates of fp32 and tf32 products, which no profile has measured, by the data sheet's peak
+// at the share of it that a large product reaches (0.65). Leaves alone what the profile has.
+void add_unmeasured_rates(GpuProfile& profile, const Gpu& gpu);
+
 // Requires: `base.measured_on` filled and `base` prepared.
 GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu);
 

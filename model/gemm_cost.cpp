@@ -129,12 +129,16 @@ const GemmRate& gemm_rate(const GpuProfile& profile, DataType type) {
   constexpr std::array<DataType, 6> order{DataType::Fp4,  DataType::Fp8,  DataType::Bf16,
                                           DataType::Fp16, DataType::Tf32, DataType::Fp32};
   auto position = std::find(order.begin(), order.end(), type);
-  for (; position != order.end(); ++position) {
-    const auto found = profile.gemm.find(*position);
+  for (auto wider = position; wider != order.end(); ++wider) {
+    const auto found = profile.gemm.find(*wider);
     if (found != profile.gemm.end()) return found->second;
   }
-  MEGATWIN_ASSERT(!profile.gemm.empty(), "profile without product rates: ", profile.gpu_name);
-  return profile.gemm.rbegin()->second;
+  while (position != order.begin()) {
+    const auto found = profile.gemm.find(*--position);
+    if (found != profile.gemm.end()) return found->second;
+  }
+  MEGATWIN_ASSERT(false, "profile without product rates: ", profile.gpu_name);
+  return profile.gemm.begin()->second;
 }
 
 int multiprocessors(const Gpu& gpu, const GpuProfile& profile) {

@@ -32,7 +32,8 @@ Flop gemm_flop(const GemmShape& shape);
 Bytes gemm_bytes(const GemmShape& shape);
 
 // Rate constants of the operand format; a format the GPU has no tensor cores for runs at the next
-// wider one's (fp8 and fp4 as bf16, bf16 as fp16, then fp32).
+// wider one's (fp8 and fp4 as bf16, bf16 as fp16, then fp32). Where the profile has none so wide:
+// the widest it has, which add_unmeasured_rates() leaves to parts without a data-sheet rate.
 const GemmRate& gemm_rate(const GpuProfile& profile, DataType type);
 
 // Multiprocessors of the GPU; where its data sheet does not say, those of the measured part.

@@ -101,7 +101,10 @@ model::Result<GpuProfile> profile_of(const model::Gpu& gpu, bool tables) {
   model::Gpu measured = gpu;
   measured.num_sms = static_cast<int>(base.measured_on.num_sms);
   model::prepare(base, measured);
-  if (shipped) return base;
+  if (shipped) {
+    model::add_unmeasured_rates(base, gpu);
+    return base;
+  }
   return model::derived_profile(base, gpu);
 }
 

@@ -1,6 +1,8 @@
 #include "scenarios/overrides.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
@@ -95,6 +97,17 @@ model::Result<std::vector<Setting>> parse_sweep(const std::string& text) {
     value += c;
   }
   if (!value.empty()) settings.push_back({whole.path, value});
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const auto is_same = [&](const Setting& other) { return other.value == settings[i].value; };
+    if (settings[i].value.empty()) {
+      return model::fail(problem("--sweep", whole.path, "has an empty value",
+                                 "values with commas between them, such as plan.tensor=1,2,4"));
+    }
+    if (std::any_of(settings.begin(), settings.begin() + static_cast<std::ptrdiff_t>(i), is_same)) {
+      return model::fail(
+          problem("--sweep", whole.path, "names " + quoted(settings[i].value) + " twice"));
+    }
+  }
   return settings;
 }
 

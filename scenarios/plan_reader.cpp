@@ -167,6 +167,16 @@ void read_recompute(MapReader& reader, const model::SoftwareStack& software, Pla
     if (const auto kind = recompute_kind(nested, "kind")) plan.recompute = *kind;
     read_size(nested, "layers", plan.recompute_layers, {.min = 0, .max = 10'000});
     nested.finish();
+  } else if (node->kind == TreeKind::Scalar && node->text.starts_with("full:")) {
+    // The short form, as reports and searches write it.
+    const auto layers = parse_integer(node->text.substr(5), {.min = 1, .max = 10'000});
+    plan.recompute = RecomputeKind::Full;
+    if (layers) {
+      plan.recompute_layers = static_cast<int>(*layers);
+    } else {
+      reader.error_at(*node, "recompute", quoted(node->text) + " is no number of layers",
+                      "none, selective, full, per-op, full:N for the first N layers of a chunk");
+    }
   } else if (const auto kind = recompute_kind(reader, "recompute")) {
     plan.recompute = *kind;
   }

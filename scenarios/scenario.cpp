@@ -112,12 +112,30 @@ class ScenarioReader {
       job.cluster = read_cluster(nested, catalogue, remarks);
     }
     job.software = read_software(reader, remarks);
+    take_runnable_attention(job, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
     attach_profile(job, remarks);
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
     return job;
+  }
+
+  // Fused attention of today's frameworks needs Ampere; on older GPUs the same framework falls
+  // back. In a mixed cluster the stages of each kind are priced by themselves, see StageJobs.
+  static void take_runnable_attention(model::Job& job, Remarks& remarks) {
+    const auto& groups = job.cluster.groups;
+    const auto is_volta = [](const model::NodeGroup& group) {
+      return group.gpu.architecture == model::GpuArchitecture::Volta;
+    };
+    const auto volta = std::find_if(groups.begin(), groups.end(), is_volta);
+    if (volta == groups.end() || job.software.attention == model::AttentionKernel::Unfused) return;
+    if (std::all_of(groups.begin(), groups.end(), is_volta)) {
+      job.software.attention = model::AttentionKernel::Unfused;
+    }
+    remarks.assumptions.push_back(volta->gpu.name +
+                                  " has no fused attention kernel of this kind (it needs Ampere): "
+                                  "software.attention unfused is what runs and is priced.");
   }
 
   // What kernels reach on each kind of GPU; a sweep mostly asks for the same ones.
@@ -156,8 +174,15 @@ class ScenarioReader {
 model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std::string>& sweeps) {
   std::vector<Point> points;
   points.push_back(std::move(base));
+  std::set<std::string> keys;
   for (const std::string& sweep : sweeps) {
     MEGATWIN_TRY(const std::vector<Setting> settings, parse_sweep(sweep));
+    if (!settings.empty() && !keys.insert(settings.front().path).second) {
+      return model::fail(model::Diagnostic{.file = "--sweep",
+                                           .key = settings.front().path,
+                                           .message = "is swept twice",
+                                           .allowed = "all its values in one --sweep"});
+    }
     if (points.size() * settings.size() > kSweepPointsMax) {
       return model::fail(model::Diagnostic{
           .file = "--sweep",

@@ -117,6 +117,8 @@ PlanRefusal refuse_illegal(const Job& job, const std::vector<std::string>& probl
                       .reasons = problems};
   for (model::NearestPlan& near :
        model::nearest_legal_plans(job.transformer, job.plan, job.cluster, job.software)) {
+    // No change at all: legal for a trainer, and refused for another reason.
+    if (near.change.empty()) continue;
     refusal.nearest.push_back({std::move(near.plan), std::move(near.change)});
   }
   return refusal;

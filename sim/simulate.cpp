@@ -222,9 +222,6 @@ void fill_names(const Job& job, SimulationReport& report) {
     report.warnings.emplace_back(
         "network: flows on the topology graph are not simulated yet; analytic is taken");
   }
-  if (job.transformer.experts && job.plan.dispatcher == model::ExpertDispatcher::AllGather) {
-    report.warnings.emplace_back("plan.dispatcher all-gather is priced as all-to-all");
-  }
 }
 
 void fill_parameters(const Job& job, const JobProgram& program, SimulationReport& report) {

@@ -2,8 +2,8 @@
 #ifndef MEGATWIN_TESTS_TEMPORARY_FOLDER_H_
 #define MEGATWIN_TESTS_TEMPORARY_FOLDER_H_
 
+#include <cstdlib>
 #include <filesystem>
-#include <stdlib.h>
 #include <string>
 
 #include "model/assert.h"

@@ -64,13 +64,28 @@ double sent_share(const LoweringInput& input, const LayerSizes& sizes, bool to_e
   return copies * (to_experts && sizes.fp8 ? 0.5 : 1.0);
 }
 
+// Megatron's all-gather dispatcher: every rank of the expert group gets all tokens of the group,
+// picks those of its experts, and a reduce-scatter adds up what the experts return.
+bool gathers_all_tokens(const LoweringInput& input, const LayerSizes& sizes) {
+  return sizes.expert > 1 && input.plan.dispatcher == ExpertDispatcher::AllGather;
+}
+
+double tokens_of_group(const LayerSizes& sizes, const MoeSizes& moe) {
+  return as_double(sizes.expert * moe.tokens) * as_double(sizes.hidden) * sizes.element;
+}
+
 void dispatch(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe, OpList& ops,
               bool forward_name) {
   const double h = as_double(sizes.hidden);
   const double copies =
       as_double(moe.tokens * input.transformer.experts->experts_per_token) * h * sizes.element;
+  const bool gathers = gathers_all_tokens(input, sizes);
+  if (gathers) {
+    ops.collective(forward_name ? "moe.all_gather" : "moe.all_gather.backward",
+                   CollectiveKind::AllGather, GroupKind::Expert, tokens_of_group(sizes, moe));
+  }
   ops.memory(forward_name ? "moe.permute" : "moe.permute.backward", copies, copies, 2);
-  if (sizes.expert > 1) {
+  if (sizes.expert > 1 && !gathers) {
     ops.collective(forward_name ? "moe.all_to_all" : "moe.all_to_all.backward",
                    CollectiveKind::AllToAll, GroupKind::Expert,
                    sent_share(input, sizes, forward_name) * copies);
@@ -100,13 +115,19 @@ void combine(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes
         sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
         GroupKind::ExpertTensor, rows);
   }
-  if (sizes.expert > 1) {
+  const bool gathers = gathers_all_tokens(input, sizes);
+  if (sizes.expert > 1 && !gathers) {
     ops.collective(forward_name ? "moe.all_to_all.return" : "moe.all_to_all.return.backward",
                    CollectiveKind::AllToAll, GroupKind::Expert,
                    sent_share(input, sizes, false) * copies);
   }
-  ops.memory(forward_name ? "moe.unpermute" : "moe.unpermute.backward", copies,
-             as_double(moe.tokens) * h * sizes.element, 2);
+  const double result =
+      gathers ? tokens_of_group(sizes, moe) : as_double(moe.tokens) * h * sizes.element;
+  ops.memory(forward_name ? "moe.unpermute" : "moe.unpermute.backward", copies, result, 2);
+  if (gathers) {
+    ops.collective(forward_name ? "moe.reduce_scatter" : "moe.reduce_scatter.backward",
+                   CollectiveKind::ReduceScatter, GroupKind::Expert, result);
+  }
 }
 
 void router(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe,

@@ -104,6 +104,15 @@ TEST_F(CommandLine, TraceOfASweepIsRefused) {
   EXPECT_TRUE(has(outcome.err, "2 runs have no common timeline")) << outcome.err;
 }
 
+TEST_F(CommandLine, OutputsOverwriteNothing) {
+  Outcome outcome = run({"simulate", "a.yaml", "--html", "./a.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "--html: error: './a.yaml' would overwrite a.yaml")) << outcome.err;
+  outcome = run({"simulate", "a.yaml", "--html", path("x"), "--trace", path("x")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "would overwrite the file of --html")) << outcome.err;
+}
+
 TEST_F(CommandLine, AFullDiskGivesThree) {
   const Outcome outcome = run({"simulate", "a.yaml", "--html", "/dev/full"});
   EXPECT_EQ(outcome.code, 3);

@@ -4,6 +4,7 @@
 
 #include "model/gemm_cost.h"
 #include "scenarios/gpu_profile_reader.h"
+#include "scenarios/hardware_catalogue.h"
 #include "tests/costs/gpus.h"
 
 namespace megatwin::model {
@@ -51,6 +52,22 @@ TEST(DerivedProfile, UnknownMultiprocessors) {
   EXPECT_EQ(multiprocessors(gpu, profile), 148);
   const GemmShape shape{.m = 8192, .n = 8192, .k = 8192};
   EXPECT_GT(gemm_flop(shape).value / gemm_cost(shape, gpu, profile).time.value, 1000e12);
+}
+
+// Products in fp32 reach part of their own peak, and are never faster than 16-bit ones, on every
+// GPU of the catalogue.
+TEST(DerivedProfile, Fp32ProductsKeepToTheirPeak) {
+  for (const auto& [name, gpu] : scenarios::shipped_hardware().gpus) {
+    if (gpu.peak.fp32.value <= 0) continue;
+    const GpuProfile profile = scenarios::gpu_profile(gpu).value();
+    GemmShape shape{.m = 8192, .n = 8192, .k = 8192, .type = DataType::Fp32};
+    const Seconds wide = gemm_cost(shape, gpu, profile).time;
+    const double reached = ratio(gemm_flop(shape) / wide / gpu.peak.fp32);
+    EXPECT_LT(reached, 0.8) << name;
+    EXPECT_GT(reached, 0.4) << name;
+    shape.type = DataType::Fp16;
+    EXPECT_LT(gemm_cost(shape, gpu, profile).time, wide) << name;
+  }
 }
 
 // Any architecture gives a usable profile that says what it was made of, formats it lacks fall

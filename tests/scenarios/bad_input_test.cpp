@@ -84,6 +84,25 @@ TEST(BadInput, OptionsOfTheCommandLineAreCheckedLikeTheFile) {
             "1 error; nothing was run\n");
 }
 
+TEST(BadInput, SweepsOfNothingOrTwiceTheSame) {
+  const auto refusal = [](std::vector<std::string> sweep) {
+    const auto result =
+        load_scenario("scenarios/llama-3.1-70b-h100.yaml", {.sweep = std::move(sweep)});
+    return result ? std::string("accepted") : to_text(result.error());
+  };
+  EXPECT_EQ(refusal({"plan.tensor="}),
+            "--sweep: error: plan.tensor: has an empty value\n"
+            "  allowed: values with commas between them, such as plan.tensor=1,2,4\n"
+            "1 error; nothing was run\n");
+  EXPECT_EQ(refusal({"plan.tensor=4,8,4"}),
+            "--sweep: error: plan.tensor: names '4' twice\n"
+            "1 error; nothing was run\n");
+  EXPECT_EQ(refusal({"plan.tensor=4", "plan.zero=1", "plan.tensor=8"}),
+            "--sweep: error: plan.tensor: is swept twice\n"
+            "  allowed: all its values in one --sweep\n"
+            "1 error; nothing was run\n");
+}
+
 TEST(BadInput, FilesThatCannotBeReadSayWhy) {
   const auto missing = load_scenario("no/such/job.yaml");
   ASSERT_FALSE(missing);

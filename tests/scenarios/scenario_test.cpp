@@ -134,6 +134,22 @@ policy: {schedule: zb-v, issue_depth: 3}
   EXPECT_EQ(plan.issue_depth, 3);
 }
 
+TEST(Scenario, ReadsTheShortFormOfPartialRecomputation) {
+  const model::Plan plan = job_of(kMinimal, {.set = {"plan.recompute=full:3"}}).plan;
+  EXPECT_EQ(plan.recompute, model::RecomputeKind::Full);
+  EXPECT_EQ(plan.recompute_layers, 3);
+  EXPECT_FALSE(parse_scenario("job.yaml", kMinimal, {.set = {"plan.recompute=full:0"}}));
+  EXPECT_FALSE(parse_scenario("job.yaml", kMinimal, {.set = {"plan.recompute=full:"}}));
+}
+
+// The same framework runs other kernels on a V100, and is priced with them.
+TEST(Scenario, TakesUnfusedAttentionOnVolta) {
+  const model::Job a100 = job_of(kMinimal, {.set = {"cluster.nodes=2 of dgx-a100-80g"}});
+  EXPECT_NE(a100.software.attention, model::AttentionKernel::Unfused);
+  const model::Job v100 = job_of(kMinimal, {.set = {"cluster.nodes=2 of dgx-1v-32g"}});
+  EXPECT_EQ(v100.software.attention, model::AttentionKernel::Unfused);
+}
+
 TEST(Scenario, BuildsMachinesAroundAGpu) {
   const model::Job job = job_of(R"(
 model: {name: gpt2}

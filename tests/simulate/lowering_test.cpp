@@ -48,6 +48,31 @@ TEST(Lowering, BackwardHasTwiceTheProducts) {
   EXPECT_DOUBLE_EQ(flop_of(ops.backward, false).value, 2 * products + 2.5 * attention);
 }
 
+// Mixtral on 8 expert ranks, 4,096 tokens a rank, 2 experts a token, hidden 4,096, 2 bytes: an
+// all-to-all takes 2 copies of each token; the all-gather dispatcher brings every rank the tokens
+// of all 8, and adds the results up by a reduce-scatter of the same size.
+TEST(Lowering, AllGatherDispatcherMovesEveryTokenToEveryRank) {
+  model::Job job = job_from(
+      "model: {name: mixtral-8x7b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 1}]}\n"
+      "plan: {expert: 8, data: 8, micro_batch: 1, global_batch: 8, precision: bf16}\n");
+  const double a_copy = 4096.0 * 4096 * 2;
+  const auto moved = [&](const char* first, const char* second) {
+    double bytes = 0;
+    const model::TaskOps ops = lowered(job, {.moe_layers = 1});
+    for (const model::MicroOp& op : ops.forward) {
+      if (op.group != model::GroupKind::Expert || op.kind != model::MicroOpKind::Collective)
+        continue;
+      EXPECT_TRUE(op.name == first || op.name == second) << op.name;
+      bytes += op.bytes.value;
+    }
+    return bytes;
+  };
+  EXPECT_DOUBLE_EQ(moved("moe.all_to_all", "moe.all_to_all.return"), 2 * 2 * a_copy);
+  job.plan.dispatcher = model::ExpertDispatcher::AllGather;
+  EXPECT_DOUBLE_EQ(moved("moe.all_gather", "moe.reduce_scatter"), 2 * 8 * a_copy);
+}
+
 TEST(Lowering, FullRecomputationRepeatsTheForward) {
   model::Job job = job_from(kLlama);
   job.plan.recompute = model::RecomputeKind::Full;
