@@ -3,7 +3,7 @@
 # Sourced by ./quickstart and ./test, which stand in the root of the tree.
 
 build_packages=(build-essential cmake ninja-build 'ccache?' 'mold?' libyaml-cpp-dev libexpected-dev
-                libfmt-dev libcli11-dev rapidjson-dev libboost-graph-dev libpugixml-dev libgtest-dev
+                libfmt-dev libcli11-dev rapidjson-dev libboost-graph-dev libpugixml-dev libsqlite3-dev libgtest-dev
                 libbenchmark-dev)
 jobs=$(nproc)
 

@@ -9,6 +9,7 @@
 #include "cli/doctor.h"
 #include "cli/files.h"
 #include "cli/import.h"
+#include "cli/plan.h"
 #include "cli/search.h"
 #include "cli/simulate.h"
 #include "cli/topology.h"
@@ -39,7 +40,15 @@ constexpr const char* kSearchExamples =
     "\nExamples:\n"
     "  megatwin search job.yaml\n"
     "  megatwin search job.yaml --memory-margin 0.05 --export out/best\n"
+    "  megatwin search job.yaml --exhaustive --store out/search.db     goes on where it was "
+    "killed\n"
     "  megatwin search job.yaml --set 'search={fix: [tensor], micro_batch: [1, 2, 4]}' --json\n";
+
+constexpr const char* kPlanExamples =
+    "\nExamples:\n"
+    "  megatwin plan job.yaml\n"
+    "  megatwin plan job.yaml --set 'target.budget=5e6 USD' --html out/plan.html\n"
+    "  megatwin plan large.yaml small.yaml                      several runs on one cluster\n";
 
 using Action = std::function<int()>;
 
@@ -109,6 +118,12 @@ Action add_search(CLI::App& app, Console& console) {
       ->type_name("N");
   command->add_flag("--exhaustive", arguments->exhaustive,
                     "Evaluate every plan that fits; the answer is the same");
+  command->add_flag("--what-if", arguments->what_if,
+                    "Also search with faster links, more memory and more machines");
+  command
+      ->add_option("--store", arguments->store,
+                   "Keep step times in this file, and go on from what it holds")
+      ->type_name("FILE");
   command
       ->add_option("--export", arguments->export_folder,
                    "Write the best plan as a scenario, and as Megatron-LM and Slurm scripts")
@@ -119,12 +134,44 @@ Action add_search(CLI::App& app, Console& console) {
   return [arguments, &console] { return search_command(*arguments, console); };
 }
 
+Action add_plan(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "Say which machines a training run needs, how long, and for how much");
+  auto arguments = std::make_shared<PlanArguments>();
+  command
+      ->add_option(
+          "files", arguments->files,
+          "Scenario files (YAML) with a training section; several share the first's cluster")
+      ->required();
+  command->add_option("--set", arguments->settings, "Set a key of the file: target.deadline=30 d")
+      ->take_all()
+      ->allow_extra_args(false);
+  command
+      ->add_option("--memory-margin", arguments->memory_margin,
+                   "Share of a GPU's memory to keep free: 0.05")
+      ->type_name("SHARE");
+  command->add_option("--threads", arguments->num_threads, "0: as many as there are cores")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  command->add_option("--html", arguments->html, "Write a page that stands alone")
+      ->type_name("FILE");
+  add_diagnostics(*command, arguments->json_diagnostics);
+  command->footer(kPlanExamples);
+  return [arguments, &console] { return plan_command(*arguments, console); };
+}
+
 Action add_validate(CLI::App& app, Console& console) {
   CLI::App* command =
       app.add_subcommand("validate", "Hold predictions against published measurements");
   auto arguments = std::make_shared<ValidateArguments>();
-  command->add_option("rows", arguments->file, "Measured steps (.csv) or operations (.jsonl)")
+  command
+      ->add_option("rows", arguments->file,
+                   "Measured steps (.csv), operations (.jsonl), or collectives: a log of "
+                   "nccl-tests (.log, .txt), a table of microbenchmarks (.csv)")
       ->required();
+  command->add_option("--machine", arguments->machine, "On which the collectives were measured")
+      ->type_name("NODE");
   command->add_option("--gpu", arguments->gpu, "On which the operations of a .jsonl were measured")
       ->type_name("GPU");
   command
@@ -139,6 +186,15 @@ Action add_validate(CLI::App& app, Console& console) {
       ->take_all()
       ->allow_extra_args(false)
       ->type_name("EFFECT");
+  command
+      ->add_option("--leave-out", arguments->leave_out,
+                   "Set constants that were read off this group's steps to their neutral values")
+      ->delimiter(',')
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("GROUP");
+  command->add_flag("--leave-each-out", arguments->leave_each_out,
+                    "The same for each group in turn, with the group's own error");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_flag("--all", arguments->all, "List every row, not only the worst ten");
   add_diagnostics(*command, arguments->json_diagnostics);
@@ -152,7 +208,7 @@ Action add_import(CLI::App& app, Console& console) {
   auto arguments = std::make_shared<ImportArguments>();
   command
       ->add_option("file", arguments->words,
-                   "FILE, or its kind (hf, megatron, nemo, primus) and FILE")
+                   "FILE, or its kind (hf, megatron, nemo, primus, or a network's) and FILE")
       ->required();
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   add_diagnostics(*command, arguments->json_diagnostics);
@@ -172,6 +228,7 @@ Action add_topology(CLI::App& app, const World& world, Console& console) {
       ->take_all()
       ->allow_extra_args(false);
   show->add_option("--svg", arguments->svg, "Write the picture")->type_name("FILE");
+  show->add_flag("--json", arguments->json, "One JSON object on stdout: vertices and links");
   add_diagnostics(*show, arguments->json_diagnostics);
   return [arguments, &world, &console] { return topology_command(*arguments, world, console); };
 }
@@ -242,9 +299,13 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
   app.footer(kExamples);
   app.require_subcommand(1);
   const std::vector<std::pair<const char*, Action>> actions = {
-      {"simulate", add_simulate(app, world, console)}, {"search", add_search(app, console)},
-      {"validate", add_validate(app, console)},        {"import", add_import(app, console)},
-      {"topology", add_topology(app, world, console)}, {"doctor", add_doctor(app, console)}};
+      {"simulate", add_simulate(app, world, console)},
+      {"search", add_search(app, console)},
+      {"plan", add_plan(app, console)},
+      {"validate", add_validate(app, console)},
+      {"import", add_import(app, console)},
+      {"topology", add_topology(app, world, console)},
+      {"doctor", add_doctor(app, console)}};
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back.
     app.parse(std::move(reversed));

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "cli/diagnostics.h"
+#include "cli/network_description.h"
 #include "cli/report/format.h"
 #include "cli/report/json_writer.h"
 #include "model/parameters.h"
@@ -188,6 +189,22 @@ model::Result<Imported> import_launch(const std::string& file, const std::string
   return imported;
 }
 
+model::Result<Imported> import_network(const std::string& kind, const std::string& file,
+                                       const std::string& text) {
+  MEGATWIN_TRY(NetworkDescription description, read_network_description(kind, file, text));
+  Imported imported{.kind = std::move(description.kind)};
+  for (auto& [name, value] : description.facts) {
+    imported.facts.push_back({std::move(name), fact_value(value)});
+  }
+  if (description.topology) {
+    const model::Topology& topology = *description.topology;
+    imported.facts.push_back({"topology gpus", std::int64_t{topology.num_gpus()}});
+    imported.facts.push_back({"topology links", std::int64_t{topology.num_links()}});
+  }
+  imported.warnings = std::move(description.warnings);
+  return imported;
+}
+
 // The kind as given, else by content.
 model::Result<Imported> import_file(const std::string& kind, const std::string& file) {
   using scenarios::LaunchKind;
@@ -196,8 +213,20 @@ model::Result<Imported> import_file(const std::string& kind, const std::string& 
   if (kind == "megatron") return import_launch(file, text, LaunchKind::Megatron);
   if (kind == "nemo") return import_launch(file, text, LaunchKind::Nemo);
   if (kind == "primus") return import_launch(file, text, LaunchKind::Primus);
+  const bool is_network =
+      std::find(network_kinds().begin(), network_kinds().end(), kind) != network_kinds().end();
+  if (is_network) return import_network(kind, file, text);
+  const auto network = recognise_network_kind(text);
+  if (network) return import_network(*network, file, text);
   const auto recognised = scenarios::recognise_launch(text);
-  return recognised ? import_launch(file, text, *recognised) : import_huggingface(file);
+  if (recognised) return import_launch(file, text, *recognised);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && text[first] == '{') return import_huggingface(file);
+  std::string kinds = "a Hugging Face configuration, a launch file of Megatron-LM, NeMo or Primus";
+  for (const std::string& name : network_kinds()) kinds += ", " + name;
+  return model::fail({.file = file,
+                      .message = "is of no kind that is known",
+                      .allowed = kinds + "; or say the kind: import KIND FILE"});
 }
 
 std::string text_of(const FactValue& value) {
@@ -208,7 +237,9 @@ std::string text_of(const FactValue& value) {
 }
 
 void print_text(const Imported& imported, Console& console) {
-  console.out << "kind: " << imported.kind << ", family: " << imported.family << "\n";
+  console.out << "kind: " << imported.kind;
+  if (!imported.family.empty()) console.out << ", family: " << imported.family;
+  console.out << "\n";
   std::vector<std::vector<std::string>> rows;
   for (const Fact& fact : imported.facts) rows.push_back({fact.name, text_of(fact.value)});
   if (imported.parameters) {
@@ -253,16 +284,21 @@ void print_json(const Imported& imported, Console& console) {
 }  // namespace
 
 int import_command(const ImportArguments& arguments, Console& console) {
-  static const std::vector<std::string> kinds = {"hf", "megatron", "nemo", "primus"};
+  static const std::vector<std::string> kinds = [] {
+    std::vector<std::string> all = {"hf", "megatron", "nemo", "primus"};
+    all.insert(all.end(), network_kinds().begin(), network_kinds().end());
+    return all;
+  }();
+  std::string allowed;
+  for (const std::string& kind : kinds) allowed += (allowed.empty() ? "" : ", ") + kind;
   const bool has_kind = arguments.words.size() == 2;
   model::Diagnostics faults;
   if (arguments.words.size() > 2) {
-    faults = {{.message = "one file at a time",
-               .allowed = "FILE, or a kind (hf, megatron, nemo, primus) and FILE"}};
+    faults = {
+        {.message = "one file at a time", .allowed = "FILE, or a kind (" + allowed + ") and FILE"}};
   } else if (has_kind &&
              std::find(kinds.begin(), kinds.end(), arguments.words.front()) == kinds.end()) {
-    faults = {{.message = "unknown kind '" + arguments.words.front() + "'",
-               .allowed = "hf, megatron, nemo, primus"}};
+    faults = {{.message = "unknown kind '" + arguments.words.front() + "'", .allowed = allowed}};
   }
   if (faults.empty()) {
     const auto imported =

@@ -1,117 +1,180 @@
 #include "cli/search.h"
 
 #include <chrono>
-#include <mutex>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/diagnostics.h"
 #include "cli/files.h"
+#include "cli/memory_margin.h"
 #include "cli/plan_export.h"
-#include "cli/report/format.h"
 #include "cli/report/search_report.h"
+#include "cli/work_progress.h"
+#include "model/assert.h"
+#include "model/plan_check.h"
+#include "scenarios/document.h"
 #include "scenarios/scenario.h"
+#include "sim/purchase/purchase_option.h"
+#include "sim/purchase/unmet_wish.h"
+#include "sim/search/result_store.h"
 #include "sim/search/search.h"
+#include "sim/search/what_if.h"
 
 namespace megatwin::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-model::Seconds since(Clock::time_point start) {
-  const std::chrono::duration<double> spent = Clock::now() - start;
-  return {spent.count()};
+// The job on the machines that the search may use.
+model::Job searched_job(const scenarios::Scenario& scenario) {
+  model::Job job = scenario.jobs.front();
+  if (!scenario.search || !scenario.search->machines) return job;
+  job.cluster.groups.resize(1);
+  job.cluster.groups.front().count = *scenario.search->machines;
+  job.plan.data = model::data_from_gpus(job.plan, job.cluster.num_gpus()).value_or(job.plan.data);
+  return job;
 }
 
-// One line for every phase in turn, with the time left where the phase knows how long it is.
-// Called from any thread.
-class SearchProgressLine {
- public:
-  explicit SearchProgressLine(Console& console) : console_(console) {}
-  ~SearchProgressLine() {
-    if (visible_) console_.err << "\r\x1b[K" << std::flush;
+// The wish on the machines that are searched.
+model::Result<std::optional<model::TrainingWish>> wish_of(const scenarios::Scenario& scenario,
+                                                          const model::Job& job) {
+  std::optional<model::TrainingWish> wish = scenario.target;
+  if (!wish) return wish;
+  const model::NodeGroup& group = job.cluster.groups.front();
+  wish->offers = {{.group = group, .profile = job.profile, .count_max = group.count}};
+  if (wish->budget && group.node.price_per_hour.value <= 0) {
+    return model::fail(model::Diagnostic{
+        .file = job.name,
+        .key = "target.budget",
+        .message = "cannot be kept: the price of " + group.node.name + " is not known",
+        .allowed = "give it as price_per_hour of the cluster's machines, such as 30 USD/h"});
   }
-  SearchProgressLine(const SearchProgressLine&) = delete;
-  SearchProgressLine& operator=(const SearchProgressLine&) = delete;
+  return wish;
+}
 
-  void show(const sim::WorkProgress& progress) {
-    if (!console_.err_is_terminal) return;
-    const std::lock_guard lock(mutex_);
-    if (progress.phase != phase_) {
-      phase_ = progress.phase;
-      phase_start_ = Clock::now();
-    }
-    if (since(shown_) < model::Seconds{0.3}) return;
-    shown_ = Clock::now();
-    visible_ = true;
-    console_.err << "\r\x1b[K" << phase_ << " " << format_count(progress.done);
-    if (progress.total > 0 && progress.done > 0) {
-      const double left =
-          static_cast<double>(progress.total - progress.done) / static_cast<double>(progress.done);
-      console_.err << " of " << format_count(progress.total) << ", "
-                   << format_time(left * since(phase_start_)) << " left at most";
-    }
-    console_.err << std::flush;
+// The whole run with each of the best plans. Plans that miss a limit are taken off the list, unless
+// all do; then the answer says what to relax.
+std::optional<sim::UnmetWish> keep_limits(const model::Job& job, const model::TrainingWish& wish,
+                                          sim::SearchResult& result,
+                                          std::vector<sim::PurchaseOption>& runs) {
+  std::vector<sim::FoundPlan> kept;
+  std::vector<sim::PurchaseOption> kept_runs;
+  for (const sim::FoundPlan& found : result.best) {
+    runs.push_back(sim::purchase_option(job, wish, 0, found.report));
+    if (!keeps_all(wish, runs.back())) continue;
+    kept.push_back(found);
+    kept_runs.push_back(runs.back());
   }
+  if (kept.empty()) return sim::unmet_wish(wish, runs);
+  result.best = std::move(kept);
+  runs = std::move(kept_runs);
+  return std::nullopt;
+}
 
- private:
-  Console& console_;
-  std::mutex mutex_;
-  std::string phase_;
-  Clock::time_point phase_start_ = Clock::now();
-  Clock::time_point shown_ = phase_start_;
-  bool visible_ = false;
+// Times depend on everything that the file says and on the program. Other files that it names are
+// not looked into: a store tries what it holds before it is believed.
+std::unique_ptr<sim::ResultStore> open_store(const SearchArguments& arguments) {
+  if (arguments.store.empty()) return nullptr;
+  std::string key = MEGATWIN_VERSION;
+  key += "\n" + scenarios::read_file(arguments.file).value_or("");
+  for (const std::string& setting : arguments.settings) key += "\n--set " + setting;
+  key += "\n--memory-margin " + std::to_string(arguments.memory_margin);  // Only what fits is kept.
+  return std::make_unique<sim::ResultStore>(arguments.store, key);
+}
+
+// Everything that the file says, checked.
+struct Task {
+  model::Job job;
+  scenarios::SearchRequest request;
+  sim::SearchSpace space;
+  std::optional<model::TrainingWish> wish;
+  double memory_margin = 0;
 };
 
-model::Diagnostics faults_of(const SearchArguments& arguments) {
-  model::Diagnostics faults;
-  if (!(arguments.memory_margin >= 0 && arguments.memory_margin < 1)) {
-    faults.push_back({.file = "--memory-margin",
-                      .message = "is no share of the memory",
-                      .allowed = "from 0 up to, and without, 1: 0.05 keeps 5 % free"});
+model::Result<Task> read_task(const SearchArguments& arguments) {
+  model::Diagnostics faults = memory_margin_faults(arguments.memory_margin);
+  auto scenario = scenarios::load_scenario_file(arguments.file, {.set = arguments.settings});
+  if (!scenario) {
+    faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
+    return model::fail(std::move(faults));
   }
-  return faults;
+  Task task{.job = searched_job(*scenario),
+            .request = scenario->search.value_or(scenarios::SearchRequest{}),
+            .space = {},
+            .wish = {},
+            .memory_margin = arguments.memory_margin};
+  if (task.memory_margin == 0) task.memory_margin = task.request.memory_margin.value_or(0);
+  auto space = sim::search_space(task.job, task.request);
+  if (!space) faults.insert(faults.end(), space.error().begin(), space.error().end());
+  auto wish = wish_of(*scenario, task.job);
+  if (!wish) faults.insert(faults.end(), wish.error().begin(), wish.error().end());
+  if (!faults.empty()) return model::fail(std::move(faults));
+  task.space = *std::move(space);
+  task.wish = *std::move(wish);
+  return task;
+}
+
+sim::SearchResult search_for(const Task& task, const SearchArguments& arguments, Console& console) {
+  try {
+    const auto store = open_store(arguments);
+    WorkProgressLine line(console);
+    return sim::search(task.job, task.space,
+                       {.num_threads = arguments.num_threads,
+                        .memory_margin = task.memory_margin,
+                        .num_best = arguments.num_best,
+                        .num_losers = arguments.num_losers,
+                        .exhaustive = arguments.exhaustive,
+                        .store = store.get(),
+                        .progress = [&](const sim::WorkProgress& p) { line.show(p); }});
+  } catch (const sim::StoreError& error) {
+    throw IoError(error.what());
+  }
+}
+
+std::vector<sim::WhatIf> changes_of(const Task& task, const SearchArguments& arguments) {
+  return sim::what_if(task.job,
+                      [&](const model::Job& changed) {
+                        auto read = sim::search_space(changed, task.request);
+                        MEGATWIN_ASSERT(read.has_value(),
+                                        to_text(read.error()));  // It was read before.
+                        return *std::move(read);
+                      },
+                      {.num_threads = arguments.num_threads, .memory_margin = task.memory_margin});
 }
 
 }  // namespace
 
 int search_command(const SearchArguments& arguments, Console& console) {
   const Clock::time_point start = Clock::now();
-  model::Diagnostics faults = faults_of(arguments);
-  auto scenario = scenarios::load_scenario_file(arguments.file, {.set = arguments.settings});
-  if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
-  std::optional<sim::SearchSpace> space;
-  if (faults.empty()) {
-    const scenarios::SearchRequest request = scenario->search.value_or(scenarios::SearchRequest{});
-    auto read = sim::search_space(scenario->jobs.front(), request);
-    if (read) {
-      space = *std::move(read);
-    } else {
-      faults = read.error();
-    }
-  }
-  if (!faults.empty()) {
-    print_diagnostics(faults, arguments.json_diagnostics, console);
+  const auto task = read_task(arguments);
+  if (!task) {
+    print_diagnostics(task.error(), arguments.json_diagnostics, console);
     return kExitBadInput;
   }
-  const model::Job& job = scenario->jobs.front();
-  sim::SearchResult result;
-  {
-    SearchProgressLine line(console);
-    result = sim::search(job, *space,
-                         {.num_threads = arguments.num_threads,
-                          .memory_margin = arguments.memory_margin,
-                          .num_best = arguments.num_best,
-                          .num_losers = arguments.num_losers,
-                          .exhaustive = arguments.exhaustive,
-                          .progress = [&](const sim::WorkProgress& p) { line.show(p); }});
+  sim::SearchResult result = search_for(*task, arguments, console);
+  std::vector<sim::WhatIf> changes;
+  if (arguments.what_if && !result.impossible) changes = changes_of(*task, arguments);
+  std::vector<sim::PurchaseOption> runs;
+  std::optional<sim::UnmetWish> unmet;
+  if (task->wish && !result.best.empty()) {
+    unmet = keep_limits(task->job, *task->wish, result, runs);
   }
-  const SearchSummary summary{.job = job, .result = result, .elapsed = since(start)};
+  const SearchSummary summary{
+      .job = task->job,
+      .result = result,
+      .what_if = changes,
+      .runs = runs,
+      .unmet = unmet,
+      .elapsed = {std::chrono::duration<double>(Clock::now() - start).count()}};
   console.out << (arguments.json ? json_search(summary) : terminal_search(summary));
   if (!arguments.export_folder.empty() && !result.best.empty()) {
-    export_plan({.file = arguments.file, .settings = arguments.settings}, job,
+    export_plan({.file = arguments.file, .settings = arguments.settings}, task->job,
                 result.best.front().report.plan, arguments.export_folder);
   }
-  return result.impossible ? kExitRefused : kExitAnswer;
+  return result.impossible || unmet ? kExitRefused : kExitAnswer;
 }
 
 }  // namespace megatwin::cli

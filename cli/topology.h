@@ -15,6 +15,7 @@ struct TopologyArguments {
   std::string file;
   std::vector<std::string> settings;  // Of a scenario, as --set.
   std::string svg;                    // Where the picture goes; empty: no picture.
+  bool json = false;
   bool json_diagnostics = false;
 };
 

@@ -3,16 +3,22 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "cli/diagnostics.h"
 #include "cli/report/validation_report.h"
+#include "model/step_constants.h"
+#include "scenarios/collective_rows.h"
 #include "scenarios/document.h"
 #include "scenarios/gpu_profile_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/measured_rows.h"
 #include "scenarios/operation_rows.h"
+#include "sim/leave_out.h"
 #include "sim/simulate.h"
 #include "sim/validate.h"
+#include "sim/validate_collectives.h"
 #include "sim/validate_operations.h"
 
 namespace megatwin::cli {
@@ -22,6 +28,23 @@ std::string join(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
+}
+
+// A group to leave out is one of the file's, or one that a constant was read from.
+std::optional<model::Diagnostic> unknown_group(const std::set<std::string>& left_out,
+                                               const std::vector<scenarios::MeasuredRow>& rows) {
+  std::set<std::string> known;
+  for (const scenarios::MeasuredRow& row : rows) known.insert(row.group());
+  for (const model::StepConstant& constant : model::step_constants()) {
+    known.insert(constant.groups.begin(), constant.groups.end());
+  }
+  for (const std::string& group : left_out) {
+    if (known.contains(group)) continue;
+    return model::Diagnostic{.file = "--leave-out",
+                             .message = "unknown group '" + group + "'",
+                             .allowed = join({known.begin(), known.end()})};
+  }
+  return std::nullopt;
 }
 
 model::Result<sim::Validation> validate_csv(const ValidateArguments& arguments) {
@@ -38,10 +61,16 @@ model::Result<sim::Validation> validate_csv(const ValidateArguments& arguments) 
                                          .message = "holds a header but no rows",
                                          .allowed = "one measured step a line"});
   }
-  return sim::validate_steps(rows, scenarios::load_hardware_catalogue(),
-                             {.apart = {arguments.apart.begin(), arguments.apart.end()},
-                              .effects = *effects,
-                              .adjust = {}});
+  const std::set<std::string> left_out(arguments.leave_out.begin(), arguments.leave_out.end());
+  if (auto unknown = unknown_group(left_out, rows)) return model::fail(*std::move(unknown));
+  const model::HardwareCatalogue catalogue = scenarios::load_hardware_catalogue();
+  const sim::ValidateOptions options{.apart = {arguments.apart.begin(), arguments.apart.end()},
+                                     .effects = *effects,
+                                     .leave_out = left_out,
+                                     .adjust = {}};
+  sim::Validation validation = sim::validate_steps(rows, catalogue, options);
+  if (arguments.leave_each_out) sim::leave_each_out(rows, catalogue, options, validation);
+  return validation;
 }
 
 model::Result<model::Gpu> find_gpu(const std::string& name) {
@@ -63,7 +92,7 @@ model::Result<model::Gpu> find_gpu(const std::string& name) {
 
 // The same shape as a validation of steps, so that one writer serves both.
 sim::Validation as_validation(const sim::OperationValidation& operations) {
-  sim::Validation validation;
+  sim::Validation validation{.subject = "Time of single operations"};
   std::map<std::string, int> reasons;
   for (const sim::OperationCheck& check : operations.rows) {
     sim::ValidatedRow row{.id = check.id, .group = check.group};
@@ -111,14 +140,40 @@ model::Result<sim::Validation> validate_jsonl(const ValidateArguments& arguments
   if (!faults.empty()) return model::fail(std::move(faults));
   MEGATWIN_TRY(const auto rows, scenarios::parse_operation_rows(*text, arguments.file));
   MEGATWIN_TRY(const auto profile, scenarios::gpu_profile(*gpu));
-  return as_validation(sim::validate_operations(rows, *gpu, profile));
+  const sim::HostPace pace(rows, *gpu, profile);
+  return as_validation(sim::validate_operations(rows, *gpu, profile, pace));
+}
+
+// Logs of nccl-tests, and tables of collectives among microbenchmarks.
+model::Result<sim::Validation> validate_collective_file(const ValidateArguments& arguments,
+                                                        const std::string& text) {
+  const model::HardwareCatalogue catalogue = scenarios::load_hardware_catalogue();
+  if (!arguments.machine.empty() && !catalogue.nodes.contains(arguments.machine)) {
+    std::vector<std::string> names;
+    for (const auto& [name, node] : catalogue.nodes) names.push_back(name);
+    return model::fail(model::Diagnostic{.file = "--machine",
+                                         .message = "unknown node type '" + arguments.machine + "'",
+                                         .allowed = join(names)});
+  }
+  MEGATWIN_TRY(const auto rows, scenarios::is_collective_csv(text)
+                                    ? scenarios::parse_collective_csv(arguments.file, text)
+                                    : scenarios::parse_nccl_log(arguments.file, text));
+  return as_validation(sim::validate_collectives(rows, catalogue, arguments.machine));
+}
+
+model::Result<sim::Validation> validate_file(const ValidateArguments& arguments) {
+  const auto extension = std::filesystem::path(arguments.file).extension();
+  if (extension == ".jsonl") return validate_jsonl(arguments);
+  MEGATWIN_TRY(const std::string text, scenarios::read_file(arguments.file));
+  const bool log = extension == ".log" || extension == ".txt";
+  if (log || scenarios::is_collective_csv(text)) return validate_collective_file(arguments, text);
+  return validate_csv(arguments);
 }
 
 }  // namespace
 
 int validate_command(const ValidateArguments& arguments, Console& console) {
-  const bool operations = std::filesystem::path(arguments.file).extension() == ".jsonl";
-  const auto validation = operations ? validate_jsonl(arguments) : validate_csv(arguments);
+  const auto validation = validate_file(arguments);
   if (!validation) {
     print_diagnostics(validation.error(), arguments.json_diagnostics, console);
     return kExitBadInput;

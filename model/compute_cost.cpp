@@ -99,22 +99,6 @@ Seconds gemm_floor(const GemmShape& shape, const Gpu& gpu, const GpuProfile& pro
   return (split ? profile.eager.split_factor : 1) * profile.eager.gemm;
 }
 
-Seconds host_floor(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
-  switch (op.kind) {
-    case MicroOpKind::Gemm:
-      return gemm_floor(op.gemm, gpu, profile);
-    case MicroOpKind::Attention:
-      return op.attention.backward ? profile.eager.attention_backward
-                                   : profile.eager.attention_forward;
-    case MicroOpKind::MemoryBound:
-      return static_cast<double>(std::max(op.kernels, 1)) * profile.eager.element_wise;
-    case MicroOpKind::Collective:
-      break;
-  }
-  MEGATWIN_ASSERT(false, "collectives are priced by collective_cost.h");
-  return {};
-}
-
 }  // namespace
 
 Seconds memory_bound_time(Bytes bytes, const GpuProfile& profile) {
@@ -135,8 +119,26 @@ Seconds compute_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profil
   return explain_compute(op, gpu, profile).time;
 }
 
-Seconds benchmark_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
-  return smooth_max(device_cost(op, gpu, profile).time, host_floor(op, gpu, profile));
+Seconds host_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile) {
+  switch (op.kind) {
+    case MicroOpKind::Gemm:
+      return gemm_floor(op.gemm, gpu, profile);
+    case MicroOpKind::Attention:
+      return op.attention.backward ? profile.eager.attention_backward
+                                   : profile.eager.attention_forward;
+    case MicroOpKind::MemoryBound:
+      return static_cast<double>(std::max(op.kernels, 1)) * profile.eager.element_wise;
+    case MicroOpKind::Collective:
+      break;
+  }
+  MEGATWIN_ASSERT(false, "collectives are priced by collective_cost.h");
+  return {};
+}
+
+Seconds benchmark_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile,
+                       double host_slowdown) {
+  return smooth_max(device_cost(op, gpu, profile).time,
+                    host_slowdown * host_time(op, gpu, profile));
 }
 
 void prepare(GpuProfile& profile, const Gpu& gpu) {

@@ -29,8 +29,12 @@ OpCost explain_compute(const MicroOp& op, const Gpu& gpu, const GpuProfile& prof
 Seconds memory_bound_time(Bytes bytes, const GpuProfile& profile);
 
 // What a benchmark prints that launches the operation back to back from Python: the larger of
-// device and host time.
-Seconds benchmark_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile);
+// device and host time. `host_slowdown`: launch cost of that host over the profile's.
+Seconds benchmark_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile,
+                       double host_slowdown = 1);
+
+// The host's part of it: what launching the operation from Python costs.
+Seconds host_time(const MicroOp& op, const Gpu& gpu, const GpuProfile& profile);
 
 // Fills the correction tables from the measured rows. Call once after the constants are set.
 void prepare(GpuProfile& profile, const Gpu& gpu);

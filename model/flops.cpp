@@ -9,19 +9,6 @@ namespace {
 
 double as_double(std::int64_t count) { return static_cast<double>(count); }
 
-// Keys that one query meets, mean over a sequence. Causal: s/2 as the frameworks count it; with a
-// window w < s, w − w²/(2s), which is s/2 at w = s.
-double keys_per_query(double sequence, double window, bool causal) {
-  const double reach = window > 0 ? std::min(window, sequence) : sequence;
-  return causal ? reach - reach * reach / (2 * sequence) : reach;
-}
-
-// Share of the layers that see the window only: all for period 1, every n-th for period n.
-double window_layer_fraction(const Transformer& transformer) {
-  if (transformer.sliding_window <= 0) return 0;
-  return 1.0 / std::max(1, transformer.sliding_window_period);
-}
-
 // Width of the two attention products for one key: n·d for scores plus n·d for values.
 double core_width(const Transformer& transformer) {
   const double heads = as_double(transformer.num_attention_heads);
@@ -55,6 +42,18 @@ bool counts_causal(FlopConvention convention) {
 
 }  // namespace
 
+double keys_per_query(double sequence, double window, bool causal) {
+  const double reach = window > 0 ? std::min(window, sequence) : sequence;
+  return causal ? reach - reach * reach / (2 * sequence) : reach;
+}
+
+double mean_keys_per_query(const Transformer& transformer, bool causal) {
+  const double sequence = as_double(transformer.sequence_length);
+  const double windowed = transformer.windowed_share();
+  return windowed * keys_per_query(sequence, as_double(transformer.sliding_window), causal) +
+         (1 - windowed) * keys_per_query(sequence, 0, causal);
+}
+
 std::string_view describe(FlopConvention convention) {
   switch (convention) {
     case FlopConvention::MegatronSc21Hardware:
@@ -76,12 +75,7 @@ ForwardFlop forward_flop_per_token(const Transformer& transformer, FlopConventio
   if (transformer.num_mtp_layers > 0) {
     weights += mtp_layers * multiplied_weights(transformer, mtp_layer_parameters(transformer));
   }
-  const double sequence = as_double(transformer.sequence_length);
-  const bool causal = counts_causal(convention);
-  const double in_window = window_layer_fraction(transformer);
-  const double keys =
-      in_window * keys_per_query(sequence, as_double(transformer.sliding_window), causal) +
-      (1 - in_window) * keys_per_query(sequence, 0, causal);
+  const double keys = mean_keys_per_query(transformer, counts_causal(convention));
   const double layers = as_double(transformer.num_layers) + mtp_layers;
   ForwardFlop flop;
   flop.layer_matrices = {2 * weights};

@@ -28,6 +28,12 @@ enum class FlopConvention {
 // One sentence for a report, such as "model FLOP, causal attention (Megatron-LM today)".
 std::string_view describe(FlopConvention convention);
 
+// Keys that one query meets, mean over a sequence of `sequence` tokens. Causal: s/2 as the
+// frameworks count it; with a window w < s (0: none), w − w²/(2s), which is s/2 at w = s.
+double keys_per_query(double sequence, double window, bool causal);
+// The same, mean over the model's windowed and full layers.
+double mean_keys_per_query(const Transformer& transformer, bool causal);
+
 // Forward FLOP of one token, mean over a sequence. GEMMs only: the router, norms and softmax are
 // not counted, as no convention counts them.
 struct ForwardFlop {

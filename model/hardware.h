@@ -61,6 +61,8 @@ struct Node {
   std::map<std::string, std::string> sources;
 };
 
+// How one of several equal ways is taken: a hash of the flow, or every packet its own way.
+enum class FabricRouting { Ecmp, Spray };
 enum class FabricKind { FatTree, RailOptimizedFatTree, SingleSwitch, Dragonfly, Torus, Ideal };
 
 struct Fabric {
@@ -69,8 +71,16 @@ struct Fabric {
   Seconds switch_latency = 0.33_us;  // Per hop.
   bool sharp = false;                // In-network reduction available.
   int nodes_per_leaf = 16;           // Machines whose traffic stays below one level of switches.
+  // Of the topology graph, see fabric_topology.h. Zero and empty: as the cluster needs.
+  int levels = 2;
+  int spines = 0;
+  int leaves_per_pod = 0;
+  int cores_per_spine = 0;
+  std::vector<int> torus;
+  FabricRouting routing = FabricRouting::Ecmp;
   // Part of the cards' bandwidth that is left when groups cross the spine. 0: by generation, half
-  // for InfiniBand HDR with its static routes, all of it otherwise. Source:
+  // for InfiniBand HDR with its static routes, all of it otherwise and when packets are sprayed.
+  // Source:
   // Korthikanti et al., arXiv:2205.05198, section 6.3: 8-way data parallelism over HDR costs 1.32 s
   // a step for 530B on 2,240 GPUs, twice what the cards allow.
   double spine_efficiency = 0;

@@ -366,6 +366,11 @@ void PlanChecker::check_sequence() {
            "that causal work balances); it is ",
            s);
   }
+  if (plan_.context > 1 && software_.attention == AttentionKernel::Unfused) {
+    refuse({PlanKey::Context}, "plan.context ", plan_.context,
+           " needs a fused attention kernel that exchanges keys and values; software.attention is "
+           "unfused");
+  }
   if (plan_.sequence_parallel && plan_.tensor > 1 && s / plan_.context % plan_.tensor != 0) {
     refuse({PlanKey::SequenceParallel, PlanKey::Tensor, PlanKey::Context},
            "plan.sequence_parallel needs plan.tensor ", plan_.tensor, " to divide the ",

@@ -43,25 +43,7 @@ class PlanWarnings {
   void warn_of_experts();
   void warn_of_kernels();
 
-  bool is_megatron() const {
-    switch (software_.framework) {
-      case Framework::MegatronCore:
-      case Framework::Megatron2020:
-      case Framework::Megatron2021:
-      case Framework::Megatron2022:
-      case Framework::MegatronDeepspeed:
-        return true;
-      case Framework::Megatwin:
-      case Framework::DeepspeedZero3:
-      case Framework::Fsdp1:
-      case Framework::Fsdp2:
-      case Framework::Maxtext:
-      case Framework::Paxml:
-      case Framework::PytorchCompile:
-        return false;
-    }
-    return false;
-  }
+  bool is_megatron() const { return model::is_megatron(software_.framework); }
 
   const Transformer& transformer_;
   Plan plan_;
@@ -104,7 +86,7 @@ void PlanWarnings::warn_of_tensor_groups() {
 void PlanWarnings::warn_of_shapes() {
   const std::int64_t vocab = transformer_.vocab_size;
   const WeightSharding sharding{.tensor = plan_.tensor,
-                                .vocab_divisible_by = is_megatron() ? 128 : 1};
+                                .vocab_divisible_by = vocabulary_unit(software_)};
   if (const std::int64_t padded = padded_vocab_size(transformer_, sharding); padded != vocab) {
     warn("the vocabulary of ", vocab, " is padded to ", padded, " rows, a multiple of ",
          sharding.vocab_divisible_by, " · plan.tensor ", plan_.tensor);
@@ -184,9 +166,9 @@ void PlanWarnings::warn_of_states() {
          " times the traffic of plan.zero 1");
   }
   if (plan_.fp32_parameters) {
-    warn(
-        "parameters are in fp32 (no bf16 or fp16 flag): matrix products run at the TF32 or "
-        "fp32 rate, and weights and activations take twice the memory");
+    warn("plan.fp32_parameters stores the weights in fp32 and computes in ",
+         name_of(plan_.precision),
+         "; a run whose flags name neither bf16 nor fp16 computes in fp32: plan.precision fp32");
   }
 }
 

@@ -52,7 +52,9 @@ double expected_training_time_ratio(const TrainingTimeRatio& run) {
 
 Seconds expected_segment_time(const FailureModel& model) {
   const double exposure = failures_during(model.interval + model.write, model.mean_time_to_failure);
-  return std::expm1(exposure) * (model.mean_time_to_failure + model.restart);
+  const double outage = failures_during(model.restart, model.mean_time_to_failure);
+  const double restarts = model.restart_can_fail ? std::exp(outage) : 1 + outage;
+  return std::expm1(exposure) * restarts * model.mean_time_to_failure;
 }
 
 double expected_goodput(const FailureModel& model) {

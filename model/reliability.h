@@ -44,12 +44,16 @@ struct TrainingTimeRatio {
 double expected_training_time_ratio(const TrainingTimeRatio& run);
 
 // Exponential failures: one segment of `interval` work and its checkpoint takes
-// (e^{(τ+d)/M} − 1)(M + R) on average, restarts R being fallible too; goodput is τ over that.
+// (e^{(τ+d)/M} − 1)·(M + R) on average when a restart of R never fails, and
+// (e^{(τ+d)/M} − 1)·M·e^{R/M} when it fails as work does and starts anew. Goodput is τ over that.
+// Source: Daly, FGCS 22(3) 2006, section 4, for the second; the first has R for the mean
+// M·(e^{R/M} − 1) of a restart that may fail.
 struct FailureModel {
   Seconds interval;  // τ
   Seconds write;     // d
   Seconds restart;   // R
   Seconds mean_time_to_failure;
+  bool restart_can_fail = false;
 };
 Seconds expected_segment_time(const FailureModel& model);
 double expected_goodput(const FailureModel& model);

@@ -21,6 +21,16 @@ constexpr std::array<std::pair<Framework, std::string_view>, 12> kNames{{
     {Framework::PytorchCompile, "pytorch-compile"},
 }};
 
+// What the stacks are called by those who use them.
+constexpr std::array<std::pair<std::string_view, Framework>, 6> kAliases{{
+    {"megatron-lm", Framework::MegatronCore},
+    {"megatron-bridge", Framework::MegatronCore},
+    {"nemo", Framework::MegatronCore},
+    {"torchtitan", Framework::Fsdp2},
+    {"llm-foundry", Framework::Fsdp1},
+    {"deepspeed-zero-3", Framework::DeepspeedZero3},
+}};
+
 // fp16 with dropout, attention scores in memory, nothing overlapped: Megatron-LM of 2020 and 2021.
 SoftwareStack early_megatron(Framework framework) {
   SoftwareStack stack;
@@ -38,7 +48,8 @@ SoftwareStack early_megatron(Framework framework) {
   stack.scatter_gather_p2p = framework != Framework::Megatron2020;
   stack.gradient_accumulation_fusion = framework == Framework::Megatron2022;
   // 1,440 steps of small models on A100 nodes: 3.4 ms of host a layer and micro-batch whatever the
-  // shape, over some 64 kernels (scenarios/measured/vtrain_single_node.csv).
+  // shape, over some 64 kernels (scenarios/measured/vtrain_single_node.csv). Read off VTS, as what
+  // other stacks have between this and 1: step_constants.h.
   stack.host_factor = 6;
   stack.default_zero_stage = 0;
   stack.default_sequence_parallel = false;
@@ -60,7 +71,10 @@ SoftwareStack fully_sharded(Framework framework) {
   stack.host_factor = 2;
   stack.lazy_gradients = framework == Framework::Fsdp2;
   stack.keeps_pipeline_outputs = framework == Framework::Fsdp2;
-  // torchtitan reports reserved memory: blocks of many sizes leave gaps.
+  // torchao saves the 16-bit operand and casts it again; DTensor's gathered input is the operand.
+  stack.saves_quantised = false;
+  stack.saves_gathered_inputs = true;
+  // torchtitan reports reserved memory: blocks of many sizes leave gaps. Read off TT.
   stack.allocator_slack = framework == Framework::Fsdp2 ? 0.12 : 0.03;
   return stack;
 }
@@ -80,7 +94,34 @@ std::optional<Framework> framework_from_name(std::string_view name) {
   for (const auto& [framework, text] : kNames) {
     if (text == name) return framework;
   }
+  for (const auto& [alias, framework] : kAliases) {
+    if (alias == name) return framework;
+  }
   return std::nullopt;
+}
+
+bool is_megatron(Framework framework) {
+  switch (framework) {
+    case Framework::MegatronCore:
+    case Framework::Megatron2020:
+    case Framework::Megatron2021:
+    case Framework::Megatron2022:
+    case Framework::MegatronDeepspeed:
+      return true;
+    case Framework::Megatwin:
+    case Framework::DeepspeedZero3:
+    case Framework::Fsdp1:
+    case Framework::Fsdp2:
+    case Framework::Maxtext:
+    case Framework::Paxml:
+    case Framework::PytorchCompile:
+      return false;
+  }
+  return false;
+}
+
+std::int64_t vocabulary_unit(const SoftwareStack& software) {
+  return is_megatron(software.framework) ? 128 : 1;
 }
 
 std::string_view name_of(Framework framework) {
@@ -118,6 +159,7 @@ SoftwareStack software_stack(Framework framework) {
       stack.default_zero_stage = 3;
       stack.overlap_grad_reduce = true;
       stack.overlap_param_gather = true;
+      stack.gathers_by_tensor = true;
       break;
     case Framework::Fsdp1:
     case Framework::Fsdp2:
@@ -136,6 +178,8 @@ SoftwareStack software_stack(Framework framework) {
       stack.shards_head = false;
       stack.lazy_gradients = true;
       stack.keeps_pipeline_outputs = true;
+      stack.saves_quantised = false;
+      stack.saves_gathered_inputs = true;
       stack.default_sequence_parallel = false;
       break;
   }

@@ -4,6 +4,7 @@
 #ifndef MEGATWIN_MODEL_SOFTWARE_STACK_H_
 #define MEGATWIN_MODEL_SOFTWARE_STACK_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,8 +52,10 @@ struct SoftwareStack {
   bool dropout = false;       // The recipes of the time train with dropout.
   bool fused_softmax = true;  // scale + mask + softmax in one kernel (unfused attention only).
   bool fused_cross_entropy = true;
-  bool shards_head = true;              // The tensor group cuts embedding and head as well.
-  bool lazy_gradients = false;          // Gradients exist from backward to the optimizer only.
+  bool shards_head = true;      // The tensor group cuts embedding and head as well.
+  bool lazy_gradients = false;  // Gradients exist from backward to the optimizer only.
+  bool saves_quantised = true;  // Of an fp8 operand, only the quantised copy lives until backward.
+  bool saves_gathered_inputs = false;   // Of a sequence-parallel operand, the gathered tensor does.
   bool keeps_pipeline_outputs = false;  // The last stage keeps every micro-batch's logits.
   bool distributed_optimizer = true;    // Default ZeRO stage 1.
   bool overlap_grad_reduce = true;      // Data-parallel gradient reduction behind the backward.
@@ -63,6 +66,7 @@ struct SoftwareStack {
   bool overlap_p2p = true;                // When interleaved.
   bool scatter_gather_p2p = true;         // Pipeline sends split over the tensor group.
   bool gradient_accumulation_fusion = true;  // Weight-gradient GEMM accumulates in fp32.
+  bool gathers_by_tensor = false;            // ZeRO 3 fetches tensor by tensor, nothing overlapped.
   bool cuda_graphs = false;                  // Launch cost vanishes.
   // Host time of a kernel over that of a bare launch from Python: modules, autograd, checkpointing.
   double host_factor = 1;
@@ -74,8 +78,14 @@ struct SoftwareStack {
   std::string note;
 };
 
+// By its name or a usual alias (torchtitan: fsdp2; megatron-lm, nemo: megatron-core).
 std::optional<Framework> framework_from_name(std::string_view name);
 std::string_view name_of(Framework framework);
+// Megatron-LM of any age, and Megatron-DeepSpeed.
+bool is_megatron(Framework framework);
+// The vocabulary is padded to a multiple of this times the tensor size.
+// Source: Megatron-LM, --make-vocab-size-divisible-by.
+std::int64_t vocabulary_unit(const SoftwareStack& software);
 std::vector<std::string> framework_names();
 
 // The stack's defaults as its own code has them.

@@ -38,6 +38,9 @@ struct MixtureOfExperts {
   bool router_bias = false;                 // Counted in total, not in active parameters.
   bool expert_bias = false;                 // Biases in every expert (gpt-oss).
   bool shared_expert_gate = false;          // Qwen1.5/2-MoE: one h → 1 gate.
+  // Groups of experts (machines, in training) that one token may reach: DeepSeek's topk_group; 0:
+  // all.
+  std::int64_t group_limit = 0;
 };
 
 struct Transformer {
@@ -75,14 +78,23 @@ struct Transformer {
   bool attention_sinks = false;     // One learned logit a head (gpt-oss).
   bool final_norm = true;
   std::int64_t sliding_window = 0;  // Tokens, 0 for none …
-  int sliding_window_period = 1;    // … on every n-th layer: 1 = all layers, 2 = every other.
-  double dropout = 0;               // 0 or the probability; any value > 0 costs masks and kernels.
+  int sliding_window_period = 1;    // … on every n-th layer: 1 = all layers, 2 = every other, …
+  std::int64_t num_sliding_window_layers = 0;  // … or on so many layers, when above 0.
+  double dropout =
+      0;  // The probability. Whether its masks and kernels are paid for: SoftwareStack.
 
   std::optional<LatentAttention> latent;
   std::optional<MixtureOfExperts> experts;
   std::int64_t num_dense_first_layers = 0;  // Leading dense layers of a mixture model.
   std::vector<bool> layer_is_moe;           // Empty: all after the dense first ones.
   std::int64_t num_mtp_layers = 0;          // Multi-token-prediction layers (DeepSeek-V3).
+
+  // Share of the layers that see the window only.
+  double windowed_share() const {
+    if (sliding_window <= 0 || num_layers <= 0) return 0;
+    if (num_sliding_window_layers <= 0) return 1.0 / sliding_window_period;
+    return static_cast<double>(num_sliding_window_layers) / static_cast<double>(num_layers);
+  }
 
   // Whether decoder layer `index` (from 0) has experts.
   bool is_moe_layer(std::int64_t index) const {

@@ -5,14 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/fabric_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/hardware_reader.h"
 
 namespace megatwin::scenarios {
 namespace {
 
-using model::Fabric;
-using model::FabricKind;
 using model::Gpu;
 using model::HardwareCatalogue;
 using model::Node;
@@ -105,23 +104,6 @@ std::optional<Node> read_machine(MapReader& reader, const HardwareCatalogue& cat
   return node_around(catalogue.gpus.at(*gpu_name), num_gpus, catalogue, remarks);
 }
 
-// One group from {type or gpu, …}. Its other keys are read, and hence checked, in any case.
-std::optional<NodeGroup> read_group(MapReader& reader, const HardwareCatalogue& catalogue,
-                                    Remarks& remarks) {
-  const std::optional<Node> machine = read_machine(reader, catalogue, remarks);
-  NodeGroup group;
-  group.node = machine.value_or(Node{});
-  read_node_fields(reader, group.node);
-  if (!machine) return std::nullopt;
-  fit_nvlink_matrix(group.node, catalogue);
-  const auto gpu = catalogue.gpus.find(group.node.gpu_name);
-  // A machine of the user's that has no GPU was reported where it is described.
-  if (gpu == catalogue.gpus.end()) return std::nullopt;
-  group.gpu = gpu->second;
-  remark_ambiguous_gpu(reader, group.gpu, remarks);
-  return group;
-}
-
 void read_node_list(MapReader& reader, const TreeNode& list, const HardwareCatalogue& catalogue,
                     model::Cluster& cluster, Remarks& remarks) {
   if (list.items.empty()) reader.error_at(list, "nodes", "is empty", "at least one machine");
@@ -133,7 +115,7 @@ void read_node_list(MapReader& reader, const TreeNode& list, const HardwareCatal
       continue;
     }
     const std::optional<std::int64_t> count = item.integer("count", kMachines);
-    std::optional<NodeGroup> group = read_group(item, catalogue, remarks);
+    std::optional<NodeGroup> group = read_machine_group(item, catalogue, remarks);
     item.finish();
     if (!group) continue;
     group->count = static_cast<int>(count.value_or(1));
@@ -141,7 +123,7 @@ void read_node_list(MapReader& reader, const TreeNode& list, const HardwareCatal
   }
 }
 
-// "64 of dgx-h100" → 64 and the type, as a map that read_group() understands.
+// "64 of dgx-h100" → 64 and the type, as a map that read_machine_group() understands.
 std::optional<std::pair<TreeNode, TreeNode>> split_count_of_type(const TreeNode& node) {
   const std::size_t of = node.text.find(" of ");
   if (of == std::string::npos) return std::nullopt;
@@ -167,9 +149,9 @@ void read_counted_nodes(MapReader& reader, const TreeNode& nodes,
   std::optional<NodeGroup> group;
   if (split) {
     MapReader type(reader.context(), split->second, reader.path_of("nodes"));
-    group = read_group(type, catalogue, remarks);
+    group = read_machine_group(type, catalogue, remarks);
   } else {
-    group = read_group(reader, catalogue, remarks);
+    group = read_machine_group(reader, catalogue, remarks);
   }
   if (!group || !count) return;
   group->count = static_cast<int>(*count);
@@ -190,41 +172,24 @@ void check_size(MapReader& reader, model::Cluster& cluster) {
   cluster.groups.clear();
 }
 
-void read_fabric(MapReader& parent, model::Cluster& cluster, Remarks& remarks) {
-  const TreeNode* node = parent.find("fabric");
-  if (node == nullptr) {
-    if (cluster.num_gpus() > 0 && (cluster.groups.size() > 1 || cluster.groups[0].count > 1)) {
-      remarks.assumptions.push_back(
-          "The fabric was not given: a rail-optimised fat tree without oversubscription is taken.");
-    }
-    return;
-  }
-  MapReader reader(parent.context(), *node, parent.path_of("fabric"));
-  Fabric& fabric = cluster.fabric;
-  if (const auto kind = reader.choice<FabricKind>(
-          "type", {{"fat-tree", FabricKind::FatTree},
-                   {"rail-optimized-fat-tree", FabricKind::RailOptimizedFatTree},
-                   {"single-switch", FabricKind::SingleSwitch},
-                   {"dragonfly", FabricKind::Dragonfly},
-                   {"torus", FabricKind::Torus},
-                   {"ideal", FabricKind::Ideal}})) {
-    fabric.kind = *kind;
-  }
-  if (const auto ratio = reader.number("oversubscription", {.min = 1, .max = 1000})) {
-    fabric.oversubscription = *ratio;
-  }
-  if (const auto latency = reader.read("switch_latency", parse_time, Zero::Allowed)) {
-    fabric.switch_latency = *latency;
-  }
-  if (const auto sharp = reader.boolean("sharp")) fabric.sharp = *sharp;
-  // Of one adapter's port, for every machine.
-  if (const auto bandwidth = reader.read("bandwidth", parse_bandwidth)) {
-    for (NodeGroup& group : cluster.groups) group.node.nic_per_direction = *bandwidth;
-  }
-  reader.finish();
-}
-
 }  // namespace
+
+// Its other keys are read, and hence checked, in any case.
+std::optional<NodeGroup> read_machine_group(MapReader& reader, const HardwareCatalogue& catalogue,
+                                            Remarks& remarks) {
+  const std::optional<Node> machine = read_machine(reader, catalogue, remarks);
+  NodeGroup group;
+  group.node = machine.value_or(Node{});
+  read_node_fields(reader, group.node);
+  if (!machine) return std::nullopt;
+  fit_nvlink_matrix(group.node, catalogue);
+  const auto gpu = catalogue.gpus.find(group.node.gpu_name);
+  // A machine of the user's that has no GPU was reported where it is described.
+  if (gpu == catalogue.gpus.end()) return std::nullopt;
+  group.gpu = gpu->second;
+  remark_ambiguous_gpu(reader, group.gpu, remarks);
+  return group;
+}
 
 model::Cluster read_cluster(MapReader& reader, const HardwareCatalogue& catalogue,
                             Remarks& remarks) {

@@ -3,6 +3,8 @@
 #ifndef MEGATWIN_SCENARIOS_CLUSTER_READER_H_
 #define MEGATWIN_SCENARIOS_CLUSTER_READER_H_
 
+#include <optional>
+
 #include "model/hardware.h"
 #include "scenarios/map_reader.h"
 #include "scenarios/model_reader.h"
@@ -13,6 +15,12 @@ namespace megatwin::scenarios {
 // what differs beside it; or a word such as `64 of dgx-h100`.
 model::Cluster read_cluster(MapReader& reader, const model::HardwareCatalogue& catalogue,
                             Remarks& remarks);
+
+// One kind of machine from {type or gpu, …}, its number left out. Nothing when it was reported. The
+// caller calls finish().
+std::optional<model::NodeGroup> read_machine_group(MapReader& reader,
+                                                   const model::HardwareCatalogue& catalogue,
+                                                   Remarks& remarks);
 
 }  // namespace megatwin::scenarios
 

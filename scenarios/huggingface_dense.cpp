@@ -70,12 +70,9 @@ void read_gemma3(Config& config, Transformer& t) {
   t.norms_per_layer = 4;
   t.qk_norm = true;
   t.sliding_window = config.size_or({"sliding_window"}, 4096, kOrNone);
+  // All but every n-th layer use the window.
   const std::int64_t pattern = config.size_or({"sliding_window_pattern"}, 6);
-  if (config.node("layer_types") == nullptr && t.sliding_window > 0) {
-    config.warn("sliding_window_pattern", std::to_string(pattern - 1) + " of " +
-                                              std::to_string(pattern) +
-                                              " layers use the window; priced as all of them");
-  }
+  t.num_sliding_window_layers = t.num_layers - t.num_layers / std::max<std::int64_t>(pattern, 1);
   window_from_layer_types(config, t, 1);
 }
 

@@ -62,6 +62,11 @@ void deepseek_experts(Config& config, Transformer& t) {
           ffn * config.size_or_warn({"n_shared_experts"}, 0, "no shared expert", kHeads)};
   // Only this way of choosing experts has the learned correction of every expert's score.
   t.experts->router_bias = config.word({"topk_method"}) == "noaux_tc";
+  if (config.word({"topk_method"}) != "greedy") {
+    const std::int64_t groups = config.size_or({"n_group"}, 0, kOrNone);
+    const std::int64_t reached = config.size_or({"topk_group"}, 0, kOrNone);
+    if (reached < groups) t.experts->group_limit = reached;
+  }
   deepseek_layers(config, t);
 }
 

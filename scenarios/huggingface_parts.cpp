@@ -93,13 +93,7 @@ void window_from_layer_types(Config& config, Transformer& t, int period) {
     t.sliding_window = 0;
     return;
   }
-  const auto layers = static_cast<std::ptrdiff_t>(types->items.size());
-  t.sliding_window_period = static_cast<int>((layers + sliding / 2) / sliding);
-  if (t.sliding_window_period * sliding != layers) {
-    config.warn("layer_types", std::to_string(sliding) + " of " + std::to_string(layers) +
-                                   " layers use the window; priced as every " +
-                                   std::to_string(t.sliding_window_period) + ". layer");
-  }
+  t.num_sliding_window_layers = sliding;
 }
 
 void untied_unless_written(Config& config, Transformer& t) {

@@ -55,6 +55,15 @@ class SettingReader {
     return otherwise;
   }
 
+  // Of a batch: none of nothing.
+  std::int64_t batch_or(const std::string& name, std::int64_t otherwise) {
+    const auto value = integer(name);
+    if (!value) return otherwise;
+    if (*value >= 1) return *value;
+    warnings_.push_back(name + ": a batch of 0 trains nothing");
+    return otherwise;
+  }
+
   double number_or(const std::string& name, double otherwise) const {
     const std::string value = text(name);
     double number = 0;
@@ -332,10 +341,10 @@ void read_plan(SettingReader& reader, MegatronLaunch& launch) {
   plan.expert = reader.size_or("expert_model_parallel_size", 1);
   plan.expert_tensor = reader.size_or("expert_tensor_parallel_size", 0);
   read_chunks(reader, plan);
-  plan.micro_batch = reader.integer_or("micro_batch_size", 1);
+  plan.micro_batch = reader.batch_or("micro_batch_size", 1);
   read_data(reader, launch);
   const std::int64_t one_each = plan.micro_batch * std::max(plan.data, 1);
-  plan.global_batch = reader.integer_or("global_batch_size", one_each);
+  plan.global_batch = reader.batch_or("global_batch_size", one_each);
   plan.sequence_parallel = reader.on("sequence_parallel");
   if (plan.sequence_parallel && plan.tensor == 1) {
     reader.warn("sequence_parallel has no effect with a tensor-parallel size of 1");
@@ -355,7 +364,7 @@ void read_plan(SettingReader& reader, MegatronLaunch& launch) {
   plan.dispatcher = dispatcher == "alltoall" ? model::ExpertDispatcher::AllToAll
                     : dispatcher == "flex"   ? model::ExpertDispatcher::DeepEp
                                              : model::ExpertDispatcher::AllGather;
-  if (plan.data > 0 && plan.micro_batch > 0 && plan.global_batch % one_each != 0) {
+  if (plan.data > 0 && plan.global_batch % one_each != 0) {
     reader.warn("global_batch_size " + std::to_string(plan.global_batch) +
                 " is no multiple of micro-batch · data = " + std::to_string(one_each));
   }

@@ -14,10 +14,6 @@ using model::Gpu;
 using model::GpuArchitecture;
 using model::Node;
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // The first number of a text, or 0.
 double first_number(const std::string& text) {
   std::size_t at = 0;

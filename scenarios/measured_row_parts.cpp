@@ -22,24 +22,6 @@ using model::Precision;
 using model::RecomputeKind;
 using model::Transformer;
 
-// No published size comes near; beyond it arithmetic on shapes would overflow.
-constexpr std::int64_t kSizeMax = 100'000'000;
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-void problem(const MeasuredRow& row, const std::string& column, const std::string& message,
-             Diagnostics& problems) {
-  problems.push_back({.line = row.line, .key = row.id() + "." + column, .message = message});
-}
-
 // A positive whole number of a column; `fallback` < 0 makes it required.
 std::int64_t whole(const MeasuredRow& row, const std::string& column, std::int64_t fallback,
                    Diagnostics& problems) {
@@ -50,7 +32,8 @@ std::int64_t whole(const MeasuredRow& row, const std::string& column, std::int64
   }
   const auto value = number_of(text);
   const std::int64_t largest = column == "layers" || column == "heads" || column == "tp" ||
-                                       column == "pp" || column == "cp" || column == "vpp"
+                                       column == "pp" || column == "cp" || column == "vpp" ||
+                                       column == "etp"
                                    ? 10'000
                                    : kSizeMax;
   if (!value || !(*value >= 1) || *value != std::floor(*value) ||
@@ -69,12 +52,7 @@ std::int64_t number_after(const std::string& text, const std::string& word) {
   if (at == std::string::npos) return 0;
   at += word.size();
   while (at < text.size() && text[at] == ' ') ++at;
-  std::int64_t value = 0;
-  while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) &&
-         value < kSizeMax) {
-    value = 10 * value + (text[at++] - '0');
-  }
-  return value;
+  return leading_number(text, at);
 }
 
 // "8 experts top2" · "128 experts top8, moe_ffn 768" · "… + 1 shared, … first 3 dense, MLA(…)".
@@ -201,6 +179,20 @@ void fill_recompute(const MeasuredRow& row, Job& job) {
   }
 }
 
+// Experts stay whole under tensor parallelism, as Megatron's recipes have it; Grok's shards them.
+void fill_expert_tensor(const MeasuredRow& row, Job& job, Diagnostics& problems) {
+  if (!row.text("etp").empty()) {
+    job.plan.expert_tensor = static_cast<int>(whole(row, "etp", 1, problems));
+    return;
+  }
+  const bool grok = contains(lower(row.text("model_name")), "grok");
+  job.plan.expert_tensor = grok ? job.plan.tensor : 1;
+  if (job.plan.tensor > 1) {
+    job.assumptions.push_back("expert-tensor size not stated: taken as " +
+                              std::to_string(job.plan.expert_tensor));
+  }
+}
+
 void fill_overlap(const MeasuredRow& row, Job& job) {
   Plan& plan = job.plan;
   const std::string text = lower(row.text("overlap"));
@@ -244,39 +236,6 @@ void fill_micro_batch(const MeasuredRow& row, Job& job, Diagnostics& problems) {
 }
 
 }  // namespace
-
-void fill_software(const MeasuredRow& row, Job& job, Diagnostics& problems) {
-  const auto framework = model::framework_from_name(row.text("framework"));
-  if (!framework) {
-    problem(row, "framework", "unknown software stack '" + row.text("framework") + "'", problems);
-    return;
-  }
-  job.software = model::software_stack(*framework);
-  const std::string overlap = lower(row.text("overlap")), notes = lower(row.text("notes"));
-  // torch_train.py compiles blocks only, not the loss, in these two modes.
-  if (*framework == Framework::PytorchCompile && (overlap == "fsdp" || overlap == "tp")) {
-    job.software.fused_cross_entropy = false;
-  }
-  // torchtitan compiles the loss as well since 2025.
-  if (*framework == Framework::Fsdp2 && contains(row.text("source_url_or_repo_path"), "2025") &&
-      contains(overlap, "compile")) {
-    job.software.fused_cross_entropy = true;
-  }
-  // Megatron-Core hides expert traffic behind another micro-batch from the 26.06 container on,
-  // in its Blackwell recipes.
-  const bool blackwell = contains(row.text("gpu"), "B200") || contains(row.text("gpu"), "B300");
-  if (*framework == Framework::MegatronCore && blackwell &&
-      contains(row.text("source"), "26.06 NeMo")) {
-    job.software.overlap_expert_parallel = true;
-    if (!row.text("moe").empty()) {
-      job.assumptions.emplace_back("expert all-to-all overlapped, as from container 26.06 on");
-    }
-  }
-  if (*framework == Framework::Fsdp2 &&
-      (contains(overlap, "compile") || contains(notes, "compile"))) {
-    job.software.fusion = model::ElementwiseFusion::FullyFused;
-  }
-}
 
 void fill_transformer(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   Transformer& model = job.transformer;
@@ -348,12 +307,7 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
     }
   }
   if (job.transformer.experts) {
-    // Grok's recipe shards experts by tensor too; the others keep experts whole.
-    plan.expert_tensor =
-        contains(row.text("notes"), "ETP=4") || contains(lower(row.text("model_name")), "grok")
-            ? plan.tensor
-            : 1;
-    // The expert group may be no larger than what the tensor sharding leaves of it.
+    fill_expert_tensor(row, job, problems);
   }
   fill_overlap(row, job);
 }

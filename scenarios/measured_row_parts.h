@@ -2,6 +2,8 @@
 #ifndef MEGATWIN_SCENARIOS_MEASURED_ROW_PARTS_H_
 #define MEGATWIN_SCENARIOS_MEASURED_ROW_PARTS_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -9,8 +11,20 @@
 
 namespace megatwin::scenarios {
 
+// No published size comes near; beyond it arithmetic on shapes would overflow.
+constexpr std::int64_t kSizeMax = 100'000'000;
+
 // The whole text as a decimal number, or nothing.
 std::optional<double> number_of(const std::string& text);
+
+std::string lower(std::string text);
+bool contains(const std::string& text, const std::string& part);
+
+// The whole number at `at`, which moves behind it and the character after it; 0 where none is.
+std::int64_t leading_number(const std::string& text, std::size_t& at);
+
+void problem(const MeasuredRow& row, const std::string& column, const std::string& message,
+             model::Diagnostics& problems);
 
 void fill_software(const MeasuredRow& row, model::Job& job, model::Diagnostics& problems);
 void fill_transformer(const MeasuredRow& row, model::Job& job, model::Diagnostics& problems);

@@ -29,6 +29,17 @@ std::string MeasuredRow::group() const {
   return name.substr(0, name.find('-'));
 }
 
+std::string MeasuredRow::framework_version() const {
+  const std::string& stated = text("framework_version");
+  if (!stated.empty()) return stated;
+  // "… 26.06 NeMo Container".
+  constexpr std::size_t kVersionLength = 5;
+  const std::string& title = text("source");
+  const std::size_t at = title.find(" NeMo Container");
+  if (at == std::string::npos || at < kVersionLength) return {};
+  return title.substr(at - kVersionLength, kVersionLength);
+}
+
 std::optional<double> number_of(const std::string& text) {
   double value = 0;
   const char* end = text.data() + text.size();
@@ -97,8 +108,9 @@ Measurement measurement_of(const MeasuredRow& row) {
     measured.step_time_source = "derived";
   }
   if (const auto memory = positive("measured_mem_GB")) {
-    // torchtitan prints GiB under this heading (its own tables say so).
-    const bool binary = row.text("framework") == "fsdp2";
+    // Where the unit is not stated: torchtitan prints GiB (its own tables say so), others GB.
+    const std::string& unit = row.text("measured_mem_unit");
+    const bool binary = unit.empty() ? row.text("framework") == "fsdp2" : unit == "GiB";
     measured.memory = model::Bytes{*memory * (binary ? 1024.0 * 1024 * 1024 : 1e9)};
   }
   return measured;

@@ -26,6 +26,9 @@ struct MeasuredRow {
   std::string id() const { return text("id"); }
   // The id up to the first '-': the source that the row comes from.
   std::string group() const;
+  // The framework's release as the row states it ("26.06", "2025-06"): its column
+  // framework_version, else the NeMo container that its title names. Empty: not stated.
+  std::string framework_version() const;
 };
 
 // What was measured, as far as the row says so.
@@ -46,6 +49,10 @@ struct RowJob {
 model::Result<std::vector<MeasuredRow>> parse_measured_rows(const std::string& text,
                                                             const std::string& file);
 model::Result<std::vector<MeasuredRow>> read_measured_rows(const std::string& path);
+
+// Whether a release is older than another; "2025-06" and "26.06" are read number by number, a
+// missing part as 0.
+bool is_older(const std::string& version, const std::string& than);
 
 Measurement measurement_of(const MeasuredRow& row);
 

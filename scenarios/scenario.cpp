@@ -8,6 +8,8 @@
 #include "model/assert.h"
 #include "model/stage_sites.h"
 #include "scenarios/cluster_reader.h"
+#include "scenarios/disturbance_reader.h"
+#include "scenarios/failure_reader.h"
 #include "scenarios/gpu_profile_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/hardware_reader.h"
@@ -15,6 +17,7 @@
 #include "scenarios/overrides.h"
 #include "scenarios/plan_reader.h"
 #include "scenarios/software_reader.h"
+#include "scenarios/target_reader.h"
 #include "scenarios/yaml_reader.h"
 
 namespace megatwin::scenarios {
@@ -46,7 +49,24 @@ std::vector<std::string> scalars_of(MapReader& reader, const TreeNode& node, std
   return values;
 }
 
-std::optional<SearchRequest> read_search(MapReader& scenario) {
+model::Result<double> read_share(std::string_view text, Zero /*zero*/) {
+  MEGATWIN_TRY(const double share, parse_fraction(text));
+  if (share < 1) return share;
+  return model::fail(model::Diagnostic{.message = "leaves no memory", .allowed = "less than 1"});
+}
+
+std::optional<int> read_machines(MapReader& reader, const model::Cluster& cluster) {
+  const auto count = reader.integer("machines");
+  if (!count || cluster.groups.empty()) return std::nullopt;
+  const model::NodeGroup& group = cluster.groups.front();
+  if (*count <= group.count) return static_cast<int>(*count);
+  reader.error_at(*reader.find("machines"), "machines",
+                  "the cluster has " + std::to_string(group.count) + " of " + group.node.name,
+                  "a whole number from 1 to " + std::to_string(group.count));
+  return std::nullopt;
+}
+
+std::optional<SearchRequest> read_search(MapReader& scenario, const model::Cluster& cluster) {
   const TreeNode* node = scenario.find("search");
   if (node == nullptr) return std::nullopt;
   MapReader reader(scenario.context(), *node, scenario.path_of("search"));
@@ -64,6 +84,8 @@ std::optional<SearchRequest> read_search(MapReader& scenario) {
     const TreeNode* values = reader.find(key);
     if (values != nullptr) request.candidates[key] = scalars_of(reader, *values, key);
   }
+  request.memory_margin = reader.read<double>("memory_margin", read_share);
+  request.machines = read_machines(reader, cluster);
   reader.finish();
   return request;
 }
@@ -82,16 +104,16 @@ class ScenarioReader {
   void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
     ReadContext context(point.document.sources);
     MapReader reader(context, point.document.root, "");
-    scenario.jobs.push_back(read_job(reader));
+    scenario.jobs.push_back(read_job(reader, scenario.target));
     scenario.jobs.back().name += point.settings;
-    scenario.search = read_search(reader);
+    scenario.search = read_search(reader, scenario.jobs.back().cluster);
     reader.finish();
     diagnostics.insert(diagnostics.end(), context.diagnostics().begin(),
                        context.diagnostics().end());
   }
 
  private:
-  model::Job read_job(MapReader& reader) {
+  model::Job read_job(MapReader& reader, std::optional<model::TrainingWish>& target) {
     model::Job job;
     Remarks remarks;
     job.name = reader.text("name").value_or(file_);
@@ -115,7 +137,17 @@ class ScenarioReader {
     take_runnable_attention(job, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
+    job.disturbances = read_disturbances(reader, job.cluster);
+    job.seed = static_cast<std::uint64_t>(reader.integer("seed", {.min = 0}).value_or(1));
+    job.failures = read_failures(reader, job.cluster, remarks);
+    job.facility = read_facility(reader);
     attach_profile(job, remarks);
+    Remarks of_target;  // They do not bear on a step.
+    const auto wish = read_target(reader, job, catalogue, of_target);
+    if (wish && !target) {
+      target = wish;
+      target->assumptions = std::move(of_target.assumptions);
+    }
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
     return job;

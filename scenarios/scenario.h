@@ -11,6 +11,7 @@
 
 #include "model/job.h"
 #include "model/result.h"
+#include "model/training_wish.h"
 
 namespace megatwin::scenarios {
 
@@ -24,11 +25,14 @@ struct ScenarioOptions {
 struct SearchRequest {
   std::vector<std::string> fixed;
   std::map<std::string, std::vector<std::string>> candidates;  // Key → values as written.
+  std::optional<double> memory_margin;  // Share of a GPU's memory that is to stay free.
+  std::optional<int> machines;          // Of the first kind, and no others. At most its number.
 };
 
 struct Scenario {
-  std::vector<model::Job> jobs;         // One, or one a point of the sweep.
-  std::optional<SearchRequest> search;  // Of the file; the same for every point.
+  std::vector<model::Job> jobs;               // One, or one a point of the sweep.
+  std::optional<SearchRequest> search;        // Of the file; the same for every point.
+  std::optional<model::TrainingWish> target;  // Likewise, of the first point.
 };
 
 // Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once.

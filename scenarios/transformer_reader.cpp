@@ -70,6 +70,7 @@ void read_layer_style(MapReader& reader, Transformer& transformer) {
   if (const auto period = reader.integer("sliding_window_period", {.min = 1, .max = 1'000})) {
     transformer.sliding_window_period = static_cast<int>(*period);
   }
+  set(transformer.num_sliding_window_layers, reader.integer("num_sliding_window_layers", kOrNone));
   set(transformer.dropout, reader.number("dropout", {.min = 0, .max = 1}));
 }
 
@@ -104,6 +105,7 @@ void read_experts(MapReader& parent, Transformer& transformer) {
     set(experts.router_bias, reader.boolean("router_bias"));
     set(experts.expert_bias, reader.boolean("expert_bias"));
     set(experts.shared_expert_gate, reader.boolean("shared_expert_gate"));
+    set(experts.group_limit, reader.integer("group_limit", {.min = 0, .max = 100'000}));
     if (!transformer.experts) {
       for (const char* key : {"num_experts", "experts_per_token", "expert_ffn_size"}) {
         reader.require(key, "a whole number");

@@ -21,12 +21,12 @@ struct Arrays {
 
 // The inner loop: a handful of loads, two maxima and two sums a task. Without overlap a send holds
 // the compute lane; with overlap it queues in the lane of its direction.
-template <bool kOverlap, bool kDurationBySlot>
+template <bool kOverlap, bool kDurationBySlot, bool kSendBySlot = false>
 void evaluate(const std::vector<Step>& steps, const Arrays& a) {
   for (const Step& step : steps) {
     const Nanoseconds start = std::max(a.lane_free[step.stage], a.arrival[step.waits_for]);
     const Nanoseconds end = start + a.duration[kDurationBySlot ? step.slot : step.cost];
-    const Nanoseconds send = a.send[step.send];
+    const Nanoseconds send = a.send[kSendBySlot ? step.slot : step.send];
     a.end[step.slot] = end;
     if constexpr (kOverlap) {
       const Nanoseconds arrival = std::max(a.send_free[step.send_lane], end) + send;
@@ -63,6 +63,13 @@ void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled, const P
   for (int stage = 0; stage < shape.pipeline; ++stage) {
     const std::vector<Nanoseconds> ends = gather_ends(costs, stage);
     std::copy(ends.begin(), ends.end(), arrays.arrival + layout.gather(stage, 0));
+  }
+  if (!costs.send_by_slot.empty()) {
+    MEGATWIN_ASSERT(!costs.slows_down(), "sends by slot and durations by slot");
+    arrays.send = costs.send_by_slot.data() + first_slot;
+    costs.overlap_p2p ? evaluate<true, false, true>(compiled.steps, arrays)
+                      : evaluate<false, false, true>(compiled.steps, arrays);
+    return;
   }
   if (costs.slows_down()) {
     slowed_.assign(layout.size(), 0);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/failure_plan.h"
 #include "model/units.h"
 
 namespace megatwin::sim {
@@ -24,12 +25,7 @@ class RandomStream {
   std::uint64_t state_[4];
 };
 
-// Parts of one kind, each of which fails `per_day` times a day and takes the job down.
-struct PartFailures {
-  std::string part;  // "gpu", "hbm", "network", …
-  double count = 1;
-  double per_day = 0;
-};
+using model::PartFailures;
 
 struct Failure {
   model::Seconds after;  // Since the question.

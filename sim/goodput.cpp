@@ -28,9 +28,19 @@ class Run {
     while (now_ < span) {
       const Failure failure = source_.next();
       const double left = span - now_;
-      work_for(std::min(failure.after.value, left), failure.after.value < left);
-      if (failure.after.value >= left) break;
-      fail(failure);
+      const double until_return = missing_ > 0 ? back_at_.top() - now_ : left;
+      // A node that returns ends the stretch without harm; lifetimes are memoryless, so the failure
+      // that did not come is drawn anew.
+      const bool returns = missing_ > 0 && until_return < std::min(failure.after.value, left);
+      const bool fails = !returns && failure.after.value < left;
+      work_for(returns ? std::max(0.0, until_return) : std::min(failure.after.value, left), fails);
+      if (returns) {
+        regrow();
+      } else if (fails) {
+        fail(failure);
+      } else {
+        break;
+      }
     }
     result_.goodput = kept_ / span;
     return result_;
@@ -47,10 +57,19 @@ class Run {
     const double work = done * interval + std::min(rest, interval);
     double kept = work;
     if (fails) kept = std::max(0.0, std::floor((time + blocks - durable_) / segment)) * interval;
-    kept_ += kept;
-    result_.redone += Seconds{work - kept};
+    const double speed = missing_ == 0 ? 1 : 1 - static_cast<double>(missing_) / job_.replicas;
+    kept_ += speed * kept;
+    result_.redone += Seconds{speed * (work - kept)};
+    result_.shrunk += Seconds{(1 - speed) * work};
     result_.checkpoints += Seconds{time - work};
     now_ += time;
+  }
+
+  // The replica's state comes from the others while all wait.
+  void regrow() {
+    back_at_.pop();
+    --missing_;
+    spend(job_.reconfiguration.value, result_.restarts);
   }
 
   void fail(const Failure& failure) {
@@ -75,9 +94,17 @@ class Run {
   // As many nodes may be away as there are spares; else the job waits for the first to come back.
   void wait_for_spare() {
     while (!back_at_.empty() && back_at_.top() <= now_) back_at_.pop();
-    if (job_.spares < 0 || static_cast<int>(back_at_.size()) <= job_.spares) return;
+    if (job_.spares < 0) return;
+    const int short_of = std::max(0, static_cast<int>(back_at_.size()) - job_.spares);
+    if (short_of < job_.replicas) {
+      if (short_of > missing_) spend(job_.reconfiguration.value, result_.restarts);
+      missing_ = short_of;
+      return;
+    }
+    if (short_of == 0) return;
     spend(back_at_.top() - now_, result_.waiting);
     back_at_.pop();
+    missing_ = std::max(0, job_.replicas - 1);
   }
 
   void spend(double time, Seconds& on) {
@@ -91,6 +118,7 @@ class Run {
   std::priority_queue<double, std::vector<double>, std::greater<>> back_at_;
   GoodputRun result_;
   double durable_ = 0;
+  int missing_ = 0;  // Replicas.
   double now_ = 0;
   double kept_ = 0;
 };
@@ -117,6 +145,12 @@ GoodputSpread goodput_spread(const GoodputJob& job, int runs, std::uint64_t firs
     all.push_back(run.goodput);
     spread.mean += run.goodput / runs;
     spread.failures_mean += static_cast<double>(run.failures) / runs;
+    const double share = 1 / (runs * job.span.value);
+    spread.redone += share * run.redone.value;
+    spread.checkpoints += share * run.checkpoints.value;
+    spread.restarts += share * run.restarts.value;
+    spread.waiting += share * run.waiting.value;
+    spread.shrunk += share * run.shrunk.value;
   }
   std::sort(all.begin(), all.end());
   spread.p05 = quantile(all, 0.05);

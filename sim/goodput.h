@@ -23,12 +23,16 @@ struct GoodputJob {
   bool restart_can_fail = true;
   int spares = -1;        // Nodes in reserve; −1: always one.
   model::Seconds repair;  // Until a failed node is in reserve again.
+  // Elastic: of so many data-parallel replicas those without a node drop out and come back with it,
+  // each change for `reconfiguration`. 0: the job waits for a node instead.
+  int replicas = 0;
+  model::Seconds reconfiguration;
 };
 
 struct GoodputRun {
   double goodput = 0;  // Kept work over the span.
-  // The span without the kept work, by where it went.
-  model::Seconds redone, checkpoints, restarts, waiting;
+  // The span without the kept work, by where it went. Shrunk: what missing replicas did not do.
+  model::Seconds redone, checkpoints, restarts, waiting, shrunk;
   int failures = 0;
   std::vector<int> failures_by_part;
 };
@@ -39,6 +43,8 @@ GoodputRun simulate_goodput(const GoodputJob& job, std::uint64_t seed);
 struct GoodputSpread {
   double mean = 0, p05 = 0, p50 = 0, p95 = 0;  // Of goodput over the seeds.
   double failures_mean = 0;
+  // Means of where the rest of the span went, as parts of it.
+  double redone = 0, checkpoints = 0, restarts = 0, waiting = 0, shrunk = 0;
 };
 // Seeds first_seed … first_seed + runs − 1.
 GoodputSpread goodput_spread(const GoodputJob& job, int runs, std::uint64_t first_seed = 1);

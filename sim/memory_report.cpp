@@ -1,6 +1,7 @@
 #include "sim/memory_report.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "model/program/memory_planner.h"
 #include "model/program/stage_jobs.h"
 #include "sim/simulate.h"
+#include "sim/step_limit.h"
 
 namespace megatwin::sim {
 namespace {
@@ -38,33 +40,66 @@ Bytes workspace(const Job& job) {
              : model::operator""_MiB(64);
 }
 
-// Bytes live at the peak, by what they are.
+// Bytes live at the peak, by what they are, and the chunks whose activations they are.
 struct PeakParts {
   Bytes activations, transients;
-  std::string largest_term;
+  int chunks = 0;
+  bool at_step_end = false;
 };
 
 PeakParts parts_of(const model::MemoryPeak& peak) {
   PeakParts parts;
-  int chunks = 0;
   for (const model::LiveBuffers& live : peak.live) {
     const bool transient = live.kind == model::BufferKind::ForwardTransient ||
                            live.kind == model::BufferKind::BackwardTransient;
     (transient ? parts.transients : parts.activations) += live.bytes;
-    if (!transient) chunks += live.count;
+    if (!transient) parts.chunks += live.count;
   }
-  parts.largest_term = "activations of " + std::to_string(chunks) +
-                       (chunks == 1 ? " chunk in flight" : " chunks in flight");
   return parts;
 }
 
-}  // namespace
+// What a rank holds, as tables name it and as sentences do.
+struct MemoryTerm {
+  const char* name;
+  const char* words;
+  Bytes StageMemory::*size;
+};
+constexpr std::array<MemoryTerm, 6> kTerms{{
+    {"activations", "activations", &StageMemory::activations},
+    {"optimizer states", "optimizer states", &StageMemory::optimizer},
+    {"parameters", "parameters", &StageMemory::parameters},
+    {"gradients", "gradients", &StageMemory::gradients},
+    {"buffers", "buffers and short-lived tensors", &StageMemory::buffers},
+    {"overhead", "CUDA context, NCCL and allocator", &StageMemory::overhead},
+}};
 
-namespace {
+// The largest first.
+std::array<MemoryTerm, 6> terms_by_size(const StageMemory& memory) {
+  std::array<MemoryTerm, 6> terms = kTerms;
+  std::stable_sort(terms.begin(), terms.end(), [&](const MemoryTerm& a, const MemoryTerm& b) {
+    return memory.*(a.size) > memory.*(b.size);
+  });
+  return terms;
+}
+
+std::string largest_term(const StageMemory& memory, const PeakParts& parts) {
+  const MemoryTerm largest = terms_by_size(memory).front();
+  if (largest.size == &StageMemory::activations) {
+    return "activations of " + std::to_string(parts.chunks) +
+           (parts.chunks == 1 ? " chunk in flight" : " chunks in flight");
+  }
+  if (largest.size == &StageMemory::buffers && parts.at_step_end) {
+    return "outputs of all micro-batches, merged";
+  }
+  return largest.name;
+}
 
 StageMemory memory_of(const Job& seen, const model::StageCost& cost,
                       const model::MemoryPeak& peak) {
-  const PeakParts plan = parts_of(peak);
+  PeakParts plan = parts_of(peak);
+  if (cost.step_end > plan.activations + plan.transients) {
+    plan = {.transients = cost.step_end, .at_step_end = true};
+  }
   StageMemory memory;
   memory.limit = seen.cluster.groups.front().gpu.memory_usable;
   memory.parameters = cost.parameters;
@@ -77,7 +112,7 @@ StageMemory memory_of(const Job& seen, const model::StageCost& cost,
   const Bytes reserved = (1 + seen.software.allocator_slack) * allocated;
   memory.overhead = process_overhead(seen) + (reserved - allocated);
   memory.peak = allocated + memory.overhead;
-  memory.largest_term = plan.largest_term;
+  memory.largest_term = largest_term(memory, plan);
   return memory;
 }
 
@@ -124,6 +159,18 @@ PlanRefusal refuse_illegal(const Job& job, const std::vector<std::string>& probl
   return refusal;
 }
 
+PlanRefusal refuse_step(const model::Diagnostics& faults) {
+  const bool endless = faults.front().key == kStepTimeKey;
+  PlanRefusal refusal =
+      endless ? PlanRefusal{"endless_step", "the step is too long to be simulated", {}, {}, {}}
+              : PlanRefusal{"no_network", "the network cannot be simulated", {}, {}, {}};
+  for (const model::Diagnostic& fault : faults) {
+    refusal.reasons.push_back(fault.message +
+                              (fault.allowed.empty() ? "" : " (allowed: " + fault.allowed + ")"));
+  }
+  return refusal;
+}
+
 namespace {
 
 std::string in_gib(Bytes bytes) {
@@ -159,15 +206,10 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
                                          });
   refusal.message = "stage " + std::to_string(heaviest->stage) + " needs " +
                     in_gib(heaviest->peak) + " of " + in_gib(report.memory_limit) + " a GPU";
-  const auto add = [&](const char* what, Bytes size) {
-    if (size > Bytes{0}) refusal.reasons.push_back(std::string(what) + " " + in_gib(size));
-  };
-  add("activations", heaviest->activations);
-  add("optimizer states", heaviest->optimizer);
-  add("parameters", heaviest->parameters);
-  add("gradients", heaviest->gradients);
-  add("buffers and short-lived tensors", heaviest->buffers);
-  add("CUDA context, NCCL and allocator", heaviest->overhead);
+  for (const MemoryTerm& term : terms_by_size(*heaviest)) {
+    const Bytes size = (*heaviest).*(term.size);
+    if (size > Bytes{0}) refusal.reasons.push_back(std::string(term.words) + " " + in_gib(size));
+  }
   refusal.reasons.push_back(fewest_gpus(job, report));
   if (search_nearest) {
     model::NearestPlansOptions options;

@@ -1,11 +1,13 @@
 // Memory of every stage from the planner over the executed program, and the refusals that follow:
-// an illegal plan, or one that does not fit, each with the nearest plans that are legal and fit.
+// an illegal plan, or one that does not fit, each with the nearest plans that are legal and fit;
+// and a step that cannot be simulated.
 #ifndef MEGATWIN_SIM_MEMORY_REPORT_H_
 #define MEGATWIN_SIM_MEMORY_REPORT_H_
 
 #include <string>
 #include <vector>
 
+#include "model/diagnostic.h"
 #include "model/job.h"
 #include "model/program/job_program.h"
 #include "sim/pipeline_simulation.h"
@@ -20,6 +22,9 @@ void fill_memory(const model::Job& job, const std::vector<model::JobProgram>& pr
                  const PipelineResult& result, SimulationReport& report);
 
 PlanRefusal refuse_illegal(const model::Job& job, const std::vector<std::string>& problems);
+
+// What run_step() did not simulate: a network, or a step of years.
+PlanRefusal refuse_step(const model::Diagnostics& faults);
 
 // `search_nearest` looks for plans that fit; a validation run has no use for them.
 PlanRefusal refuse_unfit(const model::Job& job, SimulationReport report, bool search_nearest);

@@ -32,6 +32,9 @@ struct PipelineCosts {
   std::vector<Nanoseconds> gather, reduce;
   // Of each class: a zero, then by boundary a hop forward and a hop backward.
   std::vector<Nanoseconds> send;
+  // Where a network delays them unequally: of every task's send, class by class as SlotLayout.
+  // Empty otherwise. Dataflow only.
+  std::vector<Nanoseconds> send_by_slot;
   bool overlap_p2p = false;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;

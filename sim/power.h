@@ -8,8 +8,8 @@
 
 namespace megatwin::sim {
 
-// Fills power_per_gpu, energy_per_step and cost_per_step. Requires: breakdown and shares are
-// filled.
+// Fills power_per_gpu, power_per_node, energy, carbon and cost_per_step. Requires: breakdown and
+// shares are filled.
 void fill_power(const model::Job& job, SimulationReport& report);
 
 }  // namespace megatwin::sim

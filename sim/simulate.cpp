@@ -10,12 +10,15 @@
 #include "model/plan_check.h"
 #include "model/program/job_program.h"
 #include "model/program/stage_jobs.h"
+#include "sim/disturbance_report.h"
+#include "sim/goodput_report.h"
+#include "sim/job_network.h"
 #include "sim/memory_report.h"
 #include "sim/mixed/found_splits.h"
 #include "sim/mixed/mixed_report.h"
-#include "sim/pipeline_simulation.h"
 #include "sim/power.h"
 #include "sim/sensitivity.h"
+#include "sim/step_run.h"
 
 namespace megatwin::sim {
 namespace {
@@ -75,27 +78,6 @@ StageSums sums_of(const PricedStage& stage) {
     sums.sharded += chunk.sharded_forward + chunk.sharded_backward;
   }
   return sums;
-}
-
-// The class of replicas and its stage that work longest.
-struct CriticalRank {
-  std::size_t replica_class = 0;
-  int stage = 0;
-};
-CriticalRank critical_rank(const std::vector<JobProgram>& programs) {
-  CriticalRank worst;
-  Seconds longest;
-  for (std::size_t k = 0; k < programs.size(); ++k) {
-    for (std::size_t i = 0; i < programs[k].stages.size(); ++i) {
-      const Seconds busy = static_cast<double>(programs[k].spec.micro_batches) *
-                           sums_of(programs[k].stages[i]).busy();
-      if (busy > longest) {
-        longest = busy;
-        worst = {k, static_cast<int>(i)};
-      }
-    }
-  }
-  return worst;
 }
 
 // Without the schedule (`--without pipeline`), the busiest stage's work is all there is.
@@ -217,11 +199,7 @@ void fill_names(const Job& job, SimulationReport& report) {
        model::plan_warnings(job.transformer, job.plan, job.cluster, job.software)) {
     report.warnings.push_back(std::move(warning));
   }
-  report.network = "analytic";
-  if (job.network != model::NetworkKind::Analytic) {
-    report.warnings.emplace_back(
-        "network: flows on the topology graph are not simulated yet; analytic is taken");
-  }
+  report.network = std::string(model::name_of(job.network));
 }
 
 void fill_parameters(const Job& job, const JobProgram& program, SimulationReport& report) {
@@ -270,36 +248,77 @@ void warn_of_missing_effects(const model::PricedEffects& effects, SimulationRepo
   if (!names.empty()) report.warnings.insert(report.warnings.begin(), "left out: " + names);
 }
 
-SimulationReport report_of(const Job& job, const SimulateOptions& options) {
-  const std::vector<JobProgram> programs = model::build_job_programs(job, options.effects);
-  const auto [replica_class, stage] = critical_rank(programs);
-  const JobProgram& program = programs[replica_class];
+// What the report says of the network beside the name.
+void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
+  report.network_flows = run.flows;
+  report.network_closed_form = run.closed_form;
+  report.links = std::move(run.links);
+  if (job.network == model::NetworkKind::Analytic) return;
+  report.assumptions.emplace_back(
+      "Oversubscription and equal ways that collide are found on the graph, not taken from the "
+      "closed forms; inside a task, traffic that hides behind compute goes on hiding.");
+}
+
+model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions& options) {
+  const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
+  const StepRunOptions how{.engine = engine,
+                           .effects = options.effects,
+                           .timeline = options.timeline,
+                           .cache = options.cache};
+  MEGATWIN_TRY(StepRun run, run_step(job, how));
+  const JobProgram& program = run.program();
+  PipelineResult& result = run.result;
   SimulationReport report;
   fill_names(job, report);
   warn_of_missing_effects(options.effects, report);
+  const int stage = result.ranks[run.unit].stage.value;
   report.critical_stage = stage;
-  const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
-  PipelineResult result = simulate_classes(classes_of(programs), engine,
-                                           {.timeline = options.timeline, .cache = options.cache});
-  const std::size_t rank = replica_class * program.stages.size() + static_cast<std::size_t>(stage);
   if (options.effects.pipeline_schedule) {
     report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
-    fill_breakdown(program, result.ranks[rank], stage, report);
+    fill_breakdown(program, result.ranks[run.unit], stage, report);
   } else {
     fill_without_schedule(program, stage, report);
   }
+  if (!job.disturbances.empty()) {
+    MEGATWIN_TRY(const StepRun plain, run_step(undisturbed(job), how));
+    report.disturbed = disturbance_report(job, plain, run);
+  }
   fill_rates(job, report);
-  fill_hardware_flop(job, programs, report);
+  fill_hardware_flop(job, run.programs, report);
   fill_parameters(job, program, report);
-  fill_memory(job, programs, result, report);
-  fill_stages(job, programs, result, report);
+  fill_memory(job, run.programs, result, report);
+  fill_stages(job, run.programs, result, report);
   fill_power(job, report);
+  fill_goodput(job, report);
   report.ranks_simulated = static_cast<int>(result.ranks.size());
   report.events = result.events;
-  report.engine = options.engine == EngineChoice::Events ? "events" : "dataflow";
+  const bool events = engine == Engine::Events && !needs_network(job);
+  report.engine = events ? "events" : "dataflow";
   report.timeline = std::move(result.timeline);
+  fill_network(job, run, report);
   if (options.explain) explain(job, program, options.effects, report);
   return report;
+}
+
+// Reruns for sensitivities would lay the network out a dozen times: they are done without flows and
+// disturbances, and scaled.
+void fill_scaled_sensitivities(const Job& job, const SimulateOptions& options,
+                               SimulationReport& report) {
+  Job plain = undisturbed(job);
+  plain.network = model::NetworkKind::Analytic;
+  plain.failures.reset();
+  const bool same = !needs_network(job) && job.disturbances.empty();
+  if (same) return fill_sensitivities(plain, options, report);
+  auto base = report_of(plain, options);
+  if (!base) return;
+  fill_sensitivities(plain, options, *base);
+  const double scale = ratio(report.step_time / base->step_time);
+  for (Sensitivity& sensitivity : base->sensitivities) {
+    sensitivity.step_time = scale * sensitivity.step_time;
+  }
+  report.sensitivities = std::move(base->sensitivities);
+  report.step_time_low = scale * base->step_time_low;
+  report.step_time_high = scale * base->step_time_high;
 }
 
 }  // namespace
@@ -328,6 +347,9 @@ std::vector<std::string> simulation_problems(const Job& job) {
 
 std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
                                                      const SimulateOptions& options) {
+  if (const model::Diagnostics faults = unsupported(job); !faults.empty()) {
+    return refuse_step(faults);
+  }
   if (wants_found_splits(job)) return simulate(with_found_splits(job, options), options);
   std::vector<std::string> problems =
       model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
@@ -341,8 +363,10 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
   PipelineCache cache;  // The reruns of the sensitivities mostly change costs, not the program.
   SimulateOptions cached = options;
   if (cached.cache == nullptr) cached.cache = &cache;
-  SimulationReport report = report_of(job, cached);
-  if (options.sensitivities) fill_sensitivities(job, cached, report);
+  model::Result<SimulationReport> answer = report_of(job, cached);
+  if (!answer) return refuse_step(answer.error());
+  SimulationReport report = *std::move(answer);
+  if (options.sensitivities) fill_scaled_sensitivities(job, cached, report);
   if (!report.fits) return refuse_unfit(job, std::move(report), options.sensitivities);
   return report;
 }

@@ -13,6 +13,8 @@
 #include "model/plan.h"
 #include "model/program/event_record.h"
 #include "model/units.h"
+#include "sim/flow/capped_ways.h"
+#include "sim/goodput.h"
 
 namespace megatwin::sim {
 
@@ -67,6 +69,26 @@ struct PricedOp {
   model::Seconds time;  // Of all `op.count` repetitions.
 };
 
+// What the disturbances did: the same job without them, and how the cause reaches the step.
+struct DisturbanceReport {
+  model::Seconds undisturbed_step_time;
+  std::vector<std::string> causes, chain;
+};
+
+// Weeks of training under failures.
+struct GoodputReport {
+  GoodputJob job;  // With the interval that was taken.
+  model::Bytes checkpoint;
+  model::Seconds mean_time_between_failures;
+  model::Seconds young, daly_first_order, daly;  // Intervals of work.
+  model::Seconds best_simulated;                 // Of the best mean goodput.
+  double expected = 0;        // Closed form, which has neither spares nor slow checkpoints.
+  double expected_ratio = 0;  // Effective training time ratio of Kokolis et al.
+  GoodputSpread spread;
+  int seeds = 0;
+  std::uint64_t first_seed = 1;
+};
+
 struct SimulationReport {
   std::string name;
   model::Plan plan;
@@ -98,12 +120,22 @@ struct SimulationReport {
   model::Watts power_per_gpu;     // Mean over the step, 0 when not modelled.
   model::Joules energy_per_step;  // All GPUs.
   model::Usd cost_per_step;       // 0: no price known.
+  model::Watts power_per_node;    // GPUs and what is around them.
+  // All machines times the building's overhead, and what that emits; 0: not known.
+  model::Joules facility_energy_per_step;
+  double carbon_kg_per_step = 0;
 
   int gpus = 0;
   int ranks_simulated = 0;
   std::int64_t events = 0;
   std::string engine;   // "dataflow" or "events".
   std::string network;  // "analytic", …
+  // With flows: how many messages and collectives ran over links, how many nothing could delay, and
+  // the links that delayed them, the worst first.
+  std::int64_t network_flows = 0, network_closed_form = 0;
+  std::vector<LinkLoad> links;
+  std::optional<DisturbanceReport> disturbed;
+  std::optional<GoodputReport> goodput;
   std::vector<std::string> assumptions, warnings;
   std::vector<Sensitivity> sensitivities;
   std::vector<PricedOp> priced_ops;

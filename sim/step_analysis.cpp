@@ -67,7 +67,7 @@ class UnitAnalysis {
       record(Lane::Compute, model::event_kind(task.kind), task, start, end);
     }
     if (row.send != SendKind::None) {
-      walk_send(id, row, end, in_.times.arrival[slot]);
+      walk_send(id, row, end, in_.times.arrival[slot], slot);
     }
   }
 
@@ -96,7 +96,8 @@ class UnitAnalysis {
     result_.exposed_data_parallel += {waited - arrived};
   }
 
-  void walk_send(TaskId id, const TaskRow& row, Nanoseconds end, Nanoseconds arrival) {
+  void walk_send(TaskId id, const TaskRow& row, Nanoseconds end, Nanoseconds arrival,
+                 std::size_t slot) {
     if (!in_.costs.overlap_p2p) {
       result_.exposed_p2p += {arrival - end};
       lane_free_ = arrival;
@@ -105,10 +106,13 @@ class UnitAnalysis {
     if (!in_.timeline) {
       return;
     }
+    const Nanoseconds duration = in_.costs.send_by_slot.empty()
+                                     ? in_.costs.class_sends(replica_class_)[row.send_cost]
+                                     : in_.costs.send_by_slot[slot];
     const Lane own_lane = row.is_forward ? Lane::SendForward : Lane::SendBackward;
     record(in_.costs.overlap_p2p ? own_lane : Lane::Compute,
            row.is_forward ? EventKind::SendActivation : EventKind::SendGradient, shape_.task(id),
-           arrival - in_.costs.class_sends(replica_class_)[row.send_cost], arrival);
+           arrival - duration, arrival);
   }
 
   void finish() {

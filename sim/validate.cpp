@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "model/step_constants.h"
 #include "scenarios/gpu_profile_reader.h"
 #include "sim/simulate.h"
 
@@ -66,27 +67,19 @@ std::string configuration_key(const MeasuredRow& row) {
   return key;
 }
 
-// The container's version inside a source such as "… 26.06 NeMo Container", or empty.
-std::string container_of(const MeasuredRow& row) {
-  const std::string& source = row.text("source");
-  const std::size_t at = source.find("NeMo Container");
-  if (at == std::string::npos || at < 6) return {};
-  return source.substr(at - 6, 5);
-}
-
-// Rows whose configuration a newer container repeats.
+// Rows whose configuration a newer release of the framework repeats.
 std::vector<bool> superseded(const std::vector<MeasuredRow>& rows) {
   std::map<std::string, std::string> newest;
   for (const MeasuredRow& row : rows) {
-    const std::string container = container_of(row);
-    if (container.empty()) continue;
+    const std::string version = row.framework_version();
+    if (version.empty()) continue;
     std::string& known = newest[configuration_key(row)];
-    known = std::max(known, container);
+    if (known.empty() || scenarios::is_older(known, version)) known = version;
   }
   std::vector<bool> result;
   for (const MeasuredRow& row : rows) {
-    const std::string container = container_of(row);
-    result.push_back(!container.empty() && container != newest[configuration_key(row)]);
+    const std::string version = row.framework_version();
+    result.push_back(!version.empty() && version != newest[configuration_key(row)]);
   }
   return result;
 }
@@ -121,6 +114,7 @@ void predict(const MeasuredRow& row, const model::HardwareCatalogue& catalogue,
     profile = profiles.emplace(gpu.name, *std::move(loaded)).first;
   }
   job->profile = profile->second;
+  if (!options.leave_out.empty()) model::forget_steps_of(options.leave_out, *job);
   if (options.adjust) options.adjust(*job);
   result.assumptions = job->assumptions;
   const auto answer = simulate(*job, {.effects = options.effects, .sensitivities = false});

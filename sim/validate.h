@@ -24,7 +24,7 @@ struct ValidatedRow {
   std::optional<model::Seconds> predicted, measured;
   std::optional<double> error;  // predicted ÷ measured − 1.
   std::optional<model::Bytes> predicted_memory, measured_memory;
-  // "scored", "repeated" (the same configuration in a newer container), "not_measured",
+  // "scored", "repeated" (the same configuration of a newer release), "not_measured",
   // "not_predicted".
   std::string status;
   std::string reason;
@@ -43,7 +43,16 @@ struct ValidatedGroup {
   bool apart = false;           // Outside the mean and the coverage.
 };
 
+// A group scored with its own constants set back; see sim/leave_out.h.
+struct LeftOutGroup {
+  std::string group;
+  std::vector<std::string> constants;  // Set to their neutral values: model/step_constants.h.
+  double median_abs_error = 0;         // Of the group itself.
+  double mean_of_group_medians = 0;    // Of all groups.
+};
+
 struct Validation {
+  std::string subject = "Step time";  // What was predicted and measured.
   std::vector<ValidatedRow> rows;
   std::vector<ValidatedGroup> groups;
   double mean_of_group_medians = 0;
@@ -52,11 +61,15 @@ struct Validation {
   int coverage_rows = 0;
   std::vector<std::pair<std::string, int>> coverage_reasons;  // Reason → rows, most first.
   ValidatedGroup memory;  // All rows that state memory, as one group.
+  std::vector<LeftOutGroup> left_out;
+  double mean_of_left_out_medians = 0;  // Over left_out, each group's own median.
 };
 
 struct ValidateOptions {
   std::set<std::string> apart;
   model::PricedEffects effects;
+  // Constants that any of these groups had a part in take their neutral values.
+  std::set<std::string> leave_out = {};
   // Changes a job after it is read from its row: the hook by which constants are fitted.
   std::function<void(model::Job&)> adjust;
 };

@@ -10,6 +10,7 @@
 
 #include "model/collective_cost.h"
 #include "model/compute_cost.h"
+#include "sim/product_row.h"
 
 namespace megatwin::sim {
 namespace {
@@ -29,48 +30,23 @@ Prediction refused(std::string group, std::string reason) {
   return {std::move(group), std::nullopt, std::move(reason), {}};
 }
 
-std::optional<model::DataType> data_type(const std::string& text) {
-  if (text.empty() || text == "bf16") return model::DataType::Bf16;
-  if (text == "fp16") return model::DataType::Fp16;
-  if (text == "fp32") return model::DataType::Fp32;
-  if (text == "tf32") return model::DataType::Tf32;
-  if (text.starts_with("fp8") || text.starts_with("mxfp8")) return model::DataType::Fp8;
-  if (text.starts_with("fp4") || text.starts_with("nvfp4")) return model::DataType::Fp4;
-  return std::nullopt;
-}
-
 class Predictor {
  public:
-  Predictor(const model::Gpu& gpu, const model::GpuProfile& profile)
-      : gpu_(gpu), profile_(profile) {}
+  Predictor(const model::Gpu& gpu, const model::GpuProfile& profile, const HostPace& pace)
+      : gpu_(gpu), profile_(profile), pace_(pace) {}
 
   Prediction product(const OperationRow& row) const {
-    const std::optional<model::DataType> type = data_type(row.dtype);
-    const bool grouped = row.kind == "grouped_gemm";
+    const std::optional<model::DataType> type = data_type_of(row.dtype);
     const std::string group = row.kind + " " + (type ? std::string(name_of(*type)) : row.dtype);
-    if (!type) return refused(group, "format '" + row.dtype + "' is not known");
-    model::MicroOp op{.kind = model::MicroOpKind::Gemm, .name = "gemm"};
-    op.gemm.type = *type;
-    op.gemm.n = row.n;
-    op.gemm.k = row.k;
-    if (grouped) {
-      if (row.experts <= 0 || row.tokens <= 0) return refused(group, "experts or tokens missing");
-      op.gemm.grouped = true;
-      op.gemm.batch = row.experts;
-      op.gemm.m = std::max<std::int64_t>(row.tokens / row.experts, 1);
-    } else {
-      op.gemm.m = row.m;
-    }
-    if (op.gemm.m <= 0 || op.gemm.n <= 0 || op.gemm.k <= 0) {
-      return refused(group, "a size is missing");
-    }
-    if (row.layout.starts_with("NN")) op.gemm.layout = model::GemmLayout::DataGradient;
-    if (row.layout.starts_with("NT")) op.gemm.layout = model::GemmLayout::WeightGradient;
-    return {group, benchmark_time(op, gpu_, profile_), "", {}};
+    const auto op = product_of(row);
+    if (!op) return refused(group, op.error().front().message);
+    const bool paced = op->gemm.type == model::DataType::Bf16 && !op->gemm.grouped;
+    const double slowdown = paced ? pace_.slowdown(row.line) : 1;
+    return {group, benchmark_time(*op, gpu_, profile_, slowdown), "", {}};
   }
 
   Prediction attention(const OperationRow& row, bool backward) const {
-    const std::optional<model::DataType> type = data_type(row.dtype);
+    const std::optional<model::DataType> type = data_type_of(row.dtype);
     std::string group = backward ? "attention backward " : "attention forward ";
     group += type ? std::string(name_of(*type)) : row.dtype;
     if (!type) return refused(group, "format '" + row.dtype + "' is not known");
@@ -166,6 +142,7 @@ class Predictor {
 
   const model::Gpu& gpu_;
   const model::GpuProfile& profile_;
+  const HostPace& pace_;
 };
 
 Prediction predict_single(const OperationRow& row, const Predictor& predictor,
@@ -264,9 +241,10 @@ OperationGroup summarise(const std::string& name, const std::vector<const Operat
 }  // namespace
 
 OperationValidation validate_operations(const std::vector<OperationRow>& rows,
-                                        const model::Gpu& gpu, const model::GpuProfile& profile) {
+                                        const model::Gpu& gpu, const model::GpuProfile& profile,
+                                        const HostPace& pace) {
   OperationValidation result;
-  const Predictor predictor(gpu, profile);
+  const Predictor predictor(gpu, profile, pace);
   for (const OperationRow& row : rows) {
     if (row.kind == "attn") {
       result.rows.push_back(check(row, " forward", predictor.attention(row, false), row.forward));

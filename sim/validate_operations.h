@@ -1,7 +1,7 @@
 // Predicted against measured times of single operations: products, attention, memory-bound kernels
 // and collectives of a benchmark file, with the error of each row and of each group (a kind and its
 // format). Measured rows were launched one by one from Python, so predictions take the larger of
-// device and host time. Pure function of its arguments.
+// device and host time, the host's as fast as rows nearby show it. Pure function of its arguments.
 #ifndef MEGATWIN_SIM_VALIDATE_OPERATIONS_H_
 #define MEGATWIN_SIM_VALIDATE_OPERATIONS_H_
 
@@ -12,6 +12,7 @@
 #include "model/hardware.h"
 #include "model/units.h"
 #include "scenarios/operation_rows.h"
+#include "sim/host_pace.h"
 
 namespace megatwin::sim {
 
@@ -42,8 +43,10 @@ struct OperationValidation {
   std::vector<std::string> reasons;  // Why rows were not predicted, each once, sorted.
 };
 
+// `pace`: of the run that `rows` are from.
 OperationValidation validate_operations(const std::vector<scenarios::OperationRow>& rows,
-                                        const model::Gpu& gpu, const model::GpuProfile& profile);
+                                        const model::Gpu& gpu, const model::GpuProfile& profile,
+                                        const HostPace& pace = {});
 
 // The groups and totals of rows that were checked before, say with several profiles.
 OperationValidation summarise_operations(std::vector<OperationCheck> checks);

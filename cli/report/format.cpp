@@ -76,6 +76,14 @@ std::string format_time(model::Seconds time) {
   return fmt::format("{} {}", digits(time.value * scale_of(unit)), symbol_of(unit));
 }
 
+std::string format_duration(model::Seconds time) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+  if (time.value >= kDay) return digits(time.value / kDay) + " days";
+  if (time.value >= kHour) return digits(time.value / kHour) + " h";
+  if (time.value >= kMinute) return digits(time.value / kMinute) + " min";
+  return format_time(time);
+}
+
 std::string format_time_in(model::Seconds time, TimeUnit unit) {
   const int decimals = unit == TimeUnit::Seconds ? 3 : 2;
   return fmt::format("{:.{}f} {}", time.value * scale_of(unit), decimals, symbol_of(unit));
@@ -109,6 +117,16 @@ std::string format_energy(model::Joules energy) {
 
 std::string format_energy_kwh(model::Joules energy) {
   return digits(energy.value / 3.6e6) + " kWh";
+}
+
+std::string format_large_power(model::Watts power) { return with_prefix(power.value, "W"); }
+
+std::string format_large_energy(model::Joules energy) {
+  return with_prefix(energy.value / 3600, "Wh");
+}
+
+std::string format_carbon(double kilograms) {
+  return kilograms < 1000 ? digits(kilograms) + " kg CO2e" : digits(kilograms / 1000) + " t CO2e";
 }
 
 std::string format_usd(model::Usd price) {

@@ -20,6 +20,9 @@ TimeUnit time_unit_for(model::Seconds largest);
 // "8.43 s", "61.2 ms", "3.10 µs": three significant digits, four from a thousand on.
 std::string format_time(model::Seconds time);
 
+// "26.4 days", "5.21 h", "12.0 min": of a run of weeks. Below a minute as format_time().
+std::string format_duration(model::Seconds time);
+
 // For a column: fixed decimals in a given unit, so that the points stand below each other.
 std::string format_time_in(model::Seconds time, TimeUnit unit);
 
@@ -32,6 +35,9 @@ std::string format_flop_rate(model::FlopPerSecond rate);   // "426 TFLOP/s"
 std::string format_power(model::Watts power);              // "612 W"
 std::string format_energy(model::Joules energy);           // "2.64 MJ (0.733 kWh)"
 std::string format_energy_kwh(model::Joules energy);       // "0.733 kWh"
+std::string format_large_power(model::Watts power);        // "1.24 MW"
+std::string format_large_energy(model::Joules energy);     // "884 MWh"
+std::string format_carbon(double kilograms);               // "349 t CO2e"
 std::string format_usd(model::Usd price);                  // "$2.41"
 std::string format_percent(double fraction);               // 0.431 → "43.1 %"
 std::string format_percent_change(double fraction);  // −0.05 → "-5.0 %", 0.1 → "+10.0 %"

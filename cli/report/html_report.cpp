@@ -9,6 +9,7 @@
 #include "cli/report/format.h"
 #include "cli/report/html_bars.h"
 #include "cli/report/html_curves.h"
+#include "cli/report/html_page.h"
 #include "cli/report/html_timeline.h"
 #include "cli/report/plan_text.h"
 #include "cli/report/priced_ops.h"
@@ -16,54 +17,31 @@
 #include "cli/report/utf8.h"
 #include "model/assert.h"
 
-extern "C" {
-extern const char megatwin_report_css_begin[];
-extern const char megatwin_report_css_end[];
-}
-
 namespace megatwin::cli {
 namespace {
 
-std::string section(const std::string& title, const std::string& lead, const std::string& body) {
-  if (body.empty()) return "";
-  std::string html = "<section><h2>" + escape_html(title) + "</h2>";
-  if (!lead.empty()) html += "<p class=\"lead\">" + escape_html(lead) + "</p>";
-  return html + body + "</section>\n";
-}
-
-// The unit is smaller than its number, so that both fit on one line of a phone.
-std::string tile(const std::string& name, const std::string& value, const std::string& note,
-                 const std::string& css_class = "") {
-  const std::size_t unit = value.find(' ');
-  const std::string small = unit == std::string::npos
-                                ? ""
-                                : " <small>" + escape_html(value.substr(unit + 1)) + "</small>";
-  return fmt::format("<div class=\"tile {}\"><span>{}</span><strong>{}{}</strong><em>{}</em></div>",
-                     css_class, escape_html(name), escape_html(value.substr(0, unit)), small,
-                     escape_html(note));
-}
-
 std::string tiles(const sim::SimulationReport& report) {
   std::string html = "<div class=\"tiles\">";
-  html += tile("Step time", format_time(report.step_time),
-               fmt::format("between {} and {}", format_time(report.step_time_low),
-                           format_time(report.step_time_high)));
-  html += tile("Throughput", format_short(report.tokens_per_s) + " tokens/s",
-               format_tokens_per_second(report.tokens_per_s_per_gpu) + " per GPU");
-  html += tile("MFU", format_percent(report.mfu),
-               fmt::format("{} per GPU; {}", format_flop_rate(report.model_flops_per_gpu),
-                           report.flop_convention));
-  html += tile("Memory", format_memory(report.memory_peak),
-               fmt::format("of {}; {}", format_memory(report.memory_limit),
-                           report.fits ? "fits" : "does not fit"),
-               report.fits ? "" : "bad");
-  html += tile("Bubble", format_percent(report.bubble_fraction), "idle share of the critical rank");
+  html += html_tile("Step time", format_time(report.step_time),
+                    fmt::format("between {} and {}", format_time(report.step_time_low),
+                                format_time(report.step_time_high)));
+  html += html_tile("Throughput", format_short(report.tokens_per_s) + " tokens/s",
+                    format_tokens_per_second(report.tokens_per_s_per_gpu) + " per GPU");
+  html += html_tile("MFU", format_percent(report.mfu),
+                    fmt::format("{} per GPU; {}", format_flop_rate(report.model_flops_per_gpu),
+                                report.flop_convention));
+  html += html_tile("Memory", format_memory(report.memory_peak),
+                    fmt::format("of {}; {}", format_memory(report.memory_limit),
+                                report.fits ? "fits" : "does not fit"),
+                    report.fits ? "" : "bad");
+  html += html_tile("Bubble", format_percent(report.bubble_fraction),
+                    "idle share of the critical rank");
   if (report.power_per_gpu.value > 0) {
-    html += tile("Energy", format_energy_kwh(report.energy_per_step),
-                 fmt::format("a step, at {} per GPU", format_power(report.power_per_gpu)));
+    html += html_tile("Energy", format_energy_kwh(report.energy_per_step),
+                      fmt::format("a step, at {} per GPU", format_power(report.power_per_gpu)));
   }
   if (report.cost_per_step.value > 0) {
-    html += tile("Cost", format_usd(report.cost_per_step), "a step");
+    html += html_tile("Cost", format_usd(report.cost_per_step), "a step");
   }
   return html + "</div>\n";
 }
@@ -85,13 +63,6 @@ std::string title_of(const sim::SimulationReport& report) {
       fmt::format("{} on {} × {}", report.model_name, format_count(report.gpus), report.gpu_name);
   if (!report.node_name.empty()) text += " in " + report.node_name;
   return text + ", " + report.software_name;
-}
-
-std::string list(const std::vector<std::string>& lines) {
-  if (lines.empty()) return "";
-  std::string html = "<ul class=\"plain\">";
-  for (const std::string& line : lines) html += "<li>" + escape_html(line) + "</li>";
-  return html + "</ul>";
 }
 
 std::string convention_table(const sim::SimulationReport& report) {
@@ -133,38 +104,42 @@ std::string footer(const sim::SimulationReport& report) {
 std::string run_body(const sim::SimulationReport& report) {
   std::string html = tiles(report);
   if (!report.warnings.empty()) {
-    html += "<aside><b>Warnings</b>" + list(report.warnings) + "</aside>\n";
+    html += "<aside><b>Warnings</b>" + html_list(report.warnings) + "</aside>\n";
   }
-  html += section("Where the step goes",
-                  fmt::format("On stage {}, which decides the step time.", report.critical_stage),
-                  breakdown_chart(report));
+  html +=
+      html_section("Where the step goes",
+                   fmt::format("On stage {}, which decides the step time.", report.critical_stage),
+                   breakdown_chart(report));
   if (!report.memory.empty()) {
-    html +=
-        section("Memory of a rank, by stage", "At its peak within the step.", memory_chart(report));
+    html += html_section("Memory of a rank, by stage", "At its peak within the step.",
+                         memory_chart(report));
   }
-  html += section("Pipeline timeline", "", timeline_chart(report));
-  html += section("What would change it most", "Step time when one assumption changes.",
-                  sensitivity_chart(report));
-  html += section("MFU by other conventions",
-                  "Publications count FLOP differently; compare like with like.",
-                  convention_table(report));
-  html += section("Assumed, because it was not given", "", list(report.assumptions));
-  html += section("Priced operations", "Of one task each, the dearest first.", ops_table(report));
+  html += html_section("Pipeline timeline", "", timeline_chart(report));
+  html += html_section("What would change it most", "Step time when one assumption changes.",
+                       sensitivity_chart(report));
+  html += html_section("MFU by other conventions",
+                       "Publications count FLOP differently; compare like with like.",
+                       convention_table(report));
+  html += html_section("Assumed, because it was not given", "", html_list(report.assumptions));
+  html +=
+      html_section("Priced operations", "Of one task each, the dearest first.", ops_table(report));
   return html + footer(report);
 }
 
 std::string refusal_body(const sim::PlanRefusal& refusal) {
-  std::string html = fmt::format("<p class=\"verdict\"><b>{}</b> {}</p>",
-                                 refusal.code == "does_not_fit" ? "Does not fit:" : "Illegal plan:",
-                                 escape_html(refusal.message));
-  html += section("Why", "", list(refusal.reasons));
+  const char* kind = refusal.code == "does_not_fit"   ? "Does not fit:"
+                     : refusal.code == "illegal_plan" ? "Illegal plan:"
+                                                      : "Cannot be simulated:";
+  std::string html =
+      fmt::format("<p class=\"verdict\"><b>{}</b> {}</p>", kind, escape_html(refusal.message));
+  html += html_section("Why", "", html_list(refusal.reasons));
   std::string nearest;
   for (const auto& near : refusal.nearest) {
     nearest += fmt::format("<li><b>{}</b><br>{}</li>", escape_html(near.change),
                            escape_html(describe(near.plan)));
   }
   if (!nearest.empty()) nearest = "<ul class=\"plain\">" + nearest + "</ul>";
-  html += section("Nearest plans that are legal and fit", "", nearest);
+  html += html_section("Nearest plans that are legal and fit", "", nearest);
   return refusal.report ? html + run_body(*refusal.report) : html;
 }
 
@@ -238,11 +213,11 @@ std::string comparison(std::vector<NamedAnswer> answers) {
   for (const auto& report : reports) pointers.push_back(&report);
   std::string html = fmt::format("<h1>{} runs compared</h1>", answers.size());
   if (!common.empty()) html += "<p class=\"subtitle\">" + escape_html(common) + "</p>";
-  html += section("Side by side", "", comparison_table(answers));
+  html += html_section("Side by side", "", comparison_table(answers));
   if (!reports.empty()) {
-    html += section("Step time", "Bars are to one scale.", comparison_chart(pointers));
+    html += html_section("Step time", "Bars are to one scale.", comparison_chart(pointers));
     if (const auto curve = scaling_curve(reports)) {
-      html += section("Scaling", std::string(name_of(curve->kind)), scaling_charts(*curve));
+      html += html_section("Scaling", std::string(name_of(curve->kind)), scaling_charts(*curve));
     }
   }
   return html;
@@ -254,19 +229,10 @@ std::string html_report(std::span<const NamedAnswer> answers) {
   MEGATWIN_ASSERT(!answers.empty(), "nothing to write");
   const bool many = answers.size() > 1;
   const std::string title = many ? fmt::format("{} runs", answers.size()) : answers.front().name;
-  const std::string_view css(
-      megatwin_report_css_begin,
-      static_cast<std::size_t>(megatwin_report_css_end - megatwin_report_css_begin));
-  std::string html = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{} · Megatwin</title>\n"
-      "<style>\n{}</style>\n</head>\n<body>\n<header>Megatwin · simulated training step</header>\n"
-      "<main>\n",
-      escape_html(title), css);
+  std::string html;
   if (many) html += comparison({answers.begin(), answers.end()});
   for (const NamedAnswer& named : answers) html += run(named, many);
-  return html + "</main>\n</body>\n</html>\n";
+  return html_page({.title = title, .head = "simulated training step", .body = html});
 }
 
 }  // namespace megatwin::cli

@@ -2,6 +2,7 @@
 
 #include "cli/report/breakdown.h"
 #include "cli/report/json_writer.h"
+#include "cli/report/network_text.h"
 #include "cli/report/plan_text.h"
 #include "cli/report/priced_ops.h"
 #include "model/assert.h"
@@ -110,6 +111,11 @@ void write_energy_and_cost(JsonWriter& json, const sim::SimulationReport& report
     json.member("power_w_per_gpu", report.power_per_gpu.value);
     json.member("energy_j_per_step", report.energy_per_step.value);
   }
+  if (report.power_per_node.value > 0) {
+    json.member("power_w_per_node", report.power_per_node.value);
+    json.member("facility_energy_j_per_step", report.facility_energy_per_step.value);
+  }
+  if (report.carbon_kg_per_step > 0) json.member("carbon_kg_per_step", report.carbon_kg_per_step);
   if (report.cost_per_step.value > 0) json.member("cost_usd_per_step", report.cost_per_step.value);
 }
 
@@ -241,6 +247,7 @@ void write_report_members(JsonWriter& json, const sim::SimulationReport& report)
   json.member("events", report.events);
   json.member("engine", report.engine);
   json.member("network", report.network);
+  write_network_members(json, report);
   json.member("assumptions", report.assumptions);
   json.member("warnings", report.warnings);
   write_sensitivities(json, report);

@@ -9,6 +9,7 @@
 #include "cli/report/json_report.h"
 #include "cli/report/json_writer.h"
 #include "cli/report/plan_text.h"
+#include "cli/report/purchase_report.h"
 
 namespace megatwin::cli {
 namespace {
@@ -73,6 +74,23 @@ void add_best(const sim::SearchResult& result, std::string& text) {
   text += format_table(rows, {false, false, true, true, true, true, true});
 }
 
+void add_runs(const SearchSummary& summary, std::string& text) {
+  if (summary.runs.empty()) return;
+  text += heading(summary.unmet ? "The whole run with each of the best: none keeps every limit"
+                                : "The whole run with each of the best");
+  Rows rows;
+  for (std::size_t i = 0; i < summary.runs.size(); ++i) {
+    rows.push_back({std::to_string(i + 1), run_text(summary.runs[i].run)});
+  }
+  text += format_table(rows, {false, false});
+  if (!summary.unmet) return;
+  text += summary.unmet->together ? "  relax all of these together:\n"
+                                  : "  relax one of these, the first first:\n";
+  for (const auto& relaxation : summary.unmet->relaxations) {
+    text += "    " + relaxation_text(relaxation) + "\n";
+  }
+}
+
 void add_losers(const sim::SearchResult& result, std::string& text) {
   if (result.losers.empty()) return;
   text += heading("Why others lost (the best of each kind; without the term it would win)");
@@ -120,6 +138,23 @@ void add_switches(const sim::SearchResult& result, std::string& text) {
          format_percent_change(model::ratio(*effect.step_time / first) - 1), outcome_of(effect)});
   }
   text += format_table(rows, {false, true, true, true, true, false});
+}
+
+void add_what_if(const SearchSummary& summary, std::string& text) {
+  if (summary.what_if.empty()) return;
+  text += heading("What another cluster would buy (the best plan chosen anew)");
+  Rows rows = {{"with", "plan", "step", ""}};
+  const model::Seconds first = summary.result.best.front().report.step_time;
+  for (const sim::WhatIf& change : summary.what_if) {
+    if (!change.best) {
+      rows.push_back({change.change, "no plan is legal and fits", "", ""});
+      continue;
+    }
+    rows.push_back({change.change, plan_cell(change.best->plan),
+                    format_time(change.best->step_time),
+                    format_percent_change(model::ratio(change.best->step_time / first) - 1)});
+  }
+  text += format_table(rows, {false, false, true, true});
 }
 
 void add_impossible(const sim::ImpossibleWish& wish, std::string& text) {
@@ -203,6 +238,24 @@ void write_switches(JsonWriter& json, const sim::SearchResult& result) {
   json.end_array();
 }
 
+void write_what_if(JsonWriter& json, const SearchSummary& summary) {
+  json.key("what_if");
+  json.begin_array();
+  for (const sim::WhatIf& change : summary.what_if) {
+    json.begin_object();
+    json.member("change", change.change);
+    json.member("fits", change.best.has_value());
+    if (change.best) {
+      json.key("plan");
+      write_plan(json, change.best->plan);
+      json.member("gpus", change.best->gpus);
+      json.member("step_time_s", change.best->step_time.value);
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_found(JsonWriter& json, const sim::FoundPlan& found) {
   json.begin_object();
   json.member("depth", found.depth);
@@ -236,6 +289,23 @@ void write_impossible(JsonWriter& json, const sim::ImpossibleWish& wish) {
   json.end_object();
 }
 
+void write_runs(JsonWriter& json, const SearchSummary& summary) {
+  if (summary.runs.empty()) return;
+  json.key("runs");
+  json.begin_array();
+  for (const sim::PurchaseOption& option : summary.runs) {
+    json.begin_object();
+    write_training_run(json, option.run);
+    json.end_object();
+  }
+  json.end_array();
+  if (!summary.unmet) return;
+  json.key("relax");
+  json.begin_array();
+  for (const auto& relaxation : summary.unmet->relaxations) json.text(relaxation_text(relaxation));
+  json.end_array();
+}
+
 }  // namespace
 
 std::string terminal_search(const SearchSummary& summary) {
@@ -247,9 +317,11 @@ std::string terminal_search(const SearchSummary& summary) {
     return text;
   }
   add_best(result, text);
+  add_runs(summary, text);
   add_losers(result, text);
   add_front(result, text);
   add_switches(result, text);
+  add_what_if(summary, text);
   return text;
 }
 
@@ -270,6 +342,7 @@ std::string json_search(const SearchSummary& summary) {
   json.begin_array();
   for (const sim::FoundPlan& found : result.best) write_found(json, found);
   json.end_array();
+  write_runs(json, summary);
   if (result.baseline) {
     json.key("baseline");
     write_found(json, *result.baseline);
@@ -278,6 +351,7 @@ std::string json_search(const SearchSummary& summary) {
   write_losers(json, result);
   write_front(json, result);
   write_switches(json, result);
+  if (!summary.what_if.empty()) write_what_if(json, summary);
   if (result.impossible) write_impossible(json, *result.impossible);
   json.member("elapsed_s", summary.elapsed.value);
   json.end_object();

@@ -3,15 +3,24 @@
 #ifndef MEGATWIN_CLI_REPORT_SEARCH_REPORT_H_
 #define MEGATWIN_CLI_REPORT_SEARCH_REPORT_H_
 
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "sim/purchase/unmet_wish.h"
 #include "sim/search/search.h"
+#include "sim/search/what_if.h"
 
 namespace megatwin::cli {
 
 struct SearchSummary {
   const model::Job& job;
   const sim::SearchResult& result;
+  const std::vector<sim::WhatIf>& what_if;  // Empty when it was not asked.
+  // With a training section: the whole run with each of the best, and what to relax when none of
+  // them keeps its limits.
+  const std::vector<sim::PurchaseOption>& runs;
+  const std::optional<sim::UnmetWish>& unmet;
   model::Seconds elapsed;
 };
 

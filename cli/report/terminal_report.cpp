@@ -7,6 +7,7 @@
 
 #include "cli/report/breakdown.h"
 #include "cli/report/format.h"
+#include "cli/report/network_text.h"
 #include "cli/report/plan_text.h"
 #include "cli/report/priced_ops.h"
 
@@ -55,6 +56,12 @@ std::string headline(const sim::SimulationReport& report, const TerminalStyle& s
   if (report.power_per_gpu.value > 0) {
     rows.push_back({"power", format_power(report.power_per_gpu) + " per GPU",
                     format_energy(report.energy_per_step) + " a step"});
+  }
+  if (report.carbon_kg_per_step > 0) {
+    rows.push_back({"carbon", fmt::format("{:.4g} kg CO2e", report.carbon_kg_per_step),
+                    fmt::format("a step: {} at the meter, {} a machine",
+                                format_energy(report.facility_energy_per_step),
+                                format_power(report.power_per_node))});
   }
   if (report.cost_per_step.value > 0) {
     rows.push_back({"cost", format_usd(report.cost_per_step), "a step"});
@@ -205,18 +212,24 @@ std::string terminal_report(const sim::SimulationReport& report, const TerminalS
   if (!report.memory.empty()) text += memory_text(report, style);
   text += why_text(report, style);
   if (style.explain && !report.priced_ops.empty()) text += ops_text(report, style);
+  for (const ReportSection& section : network_sections(report)) {
+    text += sentences(section.title, section.lines, style);
+  }
   text += sentences("Assumed, because it was not given", report.assumptions, style);
   text += sentences("Warnings", report.warnings, style);
   return text + provenance(report);
 }
 
 std::string terminal_refusal(const sim::PlanRefusal& refusal, const TerminalStyle& style) {
-  const std::string kind = refusal.code == "does_not_fit" ? "does not fit" : "this plan is illegal";
+  const bool illegal = refusal.code == "illegal_plan";
+  const std::string kind = refusal.code == "does_not_fit" ? "does not fit"
+                           : illegal                      ? "this plan is illegal"
+                                                          : "cannot be simulated";
   std::string text = alarm(kind, style) + ": " + refusal.message + "\n";
   for (const std::string& reason : refusal.reasons) text += "  - " + reason + "\n";
-  if (refusal.nearest.empty()) {
+  if (refusal.nearest.empty() && (illegal || refusal.report)) {
     text += "no plan near it is legal and fits\n";
-  } else {
+  } else if (!refusal.nearest.empty()) {
     text += "nearest plans that are legal and fit:\n";
     for (const auto& near : refusal.nearest) {
       text += fmt::format("  - {}\n      {}\n", near.change, describe(near.plan));

@@ -103,8 +103,9 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
-// What stands in the box: the name without its machine.
+// What stands in the box: the whole name where there is room, else the part without its machine.
 std::string short_name(const std::string& name) {
+  if (name.size() <= 9) return name;
   const std::size_t slash = name.rfind('/');
   const std::string last = slash == std::string::npos ? name : name.substr(slash + 1);
   return last.size() > 9 ? last.substr(0, 9) : last;
@@ -143,6 +144,15 @@ std::string lines_of(const model::Topology& topology, const std::map<VertexId, P
   return svg;
 }
 
+int num_columns(const std::map<VertexKind, std::vector<VertexId>>& rows) {
+  int columns = 1;
+  for (const auto& [kind, parts] : rows) {
+    const int count = static_cast<int>(parts.size());
+    columns = std::max(columns, std::min(count, kPerRowMax) + (count > kPerRowMax ? 1 : 0));
+  }
+  return columns;
+}
+
 }  // namespace
 
 std::string topology_text(const model::Topology& topology) {
@@ -166,17 +176,20 @@ std::string topology_text(const model::Topology& topology) {
 std::string topology_svg(const model::Topology& topology) {
   std::map<VertexId, Place> places;
   std::string boxes;
-  int y = kMargin / 2, columns = 1;
-  for (const auto& rows_by_kind = by_kind(topology); const VertexKind kind : kRows) {
+  int y = kMargin / 2;
+  const auto rows_by_kind = by_kind(topology);
+  const int columns = num_columns(rows_by_kind);
+  for (const VertexKind kind : kRows) {
     const auto found = rows_by_kind.find(kind);
     if (found == rows_by_kind.end()) continue;
     const int shown = std::min(kPerRowMax, static_cast<int>(found->second.size()));
     const int more = static_cast<int>(found->second.size()) - shown;
-    columns = std::max(columns, shown + (more > 0 ? 1 : 0));
+    // A row of few parts takes the width of all, so that each stands above what hangs on it.
+    const double pitch = static_cast<double>(columns * kColumn) / (shown + (more > 0 ? 1 : 0));
     boxes += fmt::format("<text x=\"4\" y=\"{}\">{}</text>\n", y + 4, name_of(kind));
     for (int i = 0; i < shown; ++i) {
       const VertexId v = found->second[static_cast<std::size_t>(i)];
-      const Place at{kMargin + i * kColumn + kBoxWidth / 2, y};
+      const Place at{kMargin + static_cast<int>((i + 0.5) * pitch), y};
       places[v] = at;
       const std::string& name = topology.vertex(v).name;
       boxes += fmt::format(
@@ -187,12 +200,12 @@ std::string topology_svg(const model::Topology& topology) {
     }
     if (more > 0) {
       boxes += fmt::format("<text x=\"{}\" y=\"{}\">and {} more</text>\n",
-                           kMargin + shown * kColumn, y + 4, more);
+                           kMargin + static_cast<int>(shown * pitch), y + 4, more);
     }
     y += kRow;
   }
   return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" "
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"100%\" "
              "font-family=\"sans-serif\" font-size=\"9\">\n<style>rect{{fill:#fff;stroke:#444}}"
              "</style>\n<rect width=\"100%\" height=\"100%\" style=\"stroke:none\"/>\n",
              kMargin + columns * kColumn + 60, y - kRow + kMargin) +

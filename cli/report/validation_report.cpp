@@ -37,7 +37,7 @@ std::string groups_text(const sim::Validation& validation) {
   Rows rows = {
       {"group", "rows", "scored", "median |error|", "90 %", "worst", "bias", "rank corr.", ""}};
   for (const sim::ValidatedGroup& group : groups) rows.push_back(group_row(group));
-  std::string text = "Step time, predicted against measured\n" +
+  std::string text = validation.subject + ", predicted against measured\n" +
                      format_table(rows, {false, true, true, true, true, true, true, true, false});
   text +=
       fmt::format("  mean of the groups' medians: {}\n  coverage: {} of {} rows ({})\n",
@@ -52,6 +52,24 @@ std::string groups_text(const sim::Validation& validation) {
     text += format_table(rows, {false, true, true, true, true, true, true, true, false});
   }
   return text;
+}
+
+std::string left_out_text(const sim::Validation& validation) {
+  if (validation.left_out.empty()) return "";
+  Rows rows = {{"left out", "its median", "mean of all", "constants set back"}};
+  for (const sim::LeftOutGroup& group : validation.left_out) {
+    std::string constants;
+    for (const std::string& name : group.constants) {
+      constants += (constants.empty() ? "" : ", ") + name;
+    }
+    rows.push_back({group.group, format_percent(group.median_abs_error),
+                    format_percent(group.mean_of_group_medians),
+                    constants.empty() ? "none" : constants});
+  }
+  return "\nEach group with the constants that its steps had a part in set back\n" +
+         format_table(rows, {false, true, true, false}) +
+         fmt::format("  mean of the left-out groups' medians: {}\n",
+                     format_percent(validation.mean_of_left_out_medians));
 }
 
 std::string rows_text(const sim::Validation& validation, bool all) {
@@ -114,10 +132,19 @@ void write_group(JsonWriter& json, const sim::ValidatedGroup& group) {
   json.end_object();
 }
 
+void write_left_out(JsonWriter& json, const sim::LeftOutGroup& group) {
+  json.begin_object();
+  json.member("group", group.group);
+  json.member("constants", group.constants);
+  json.member("median_abs_error", group.median_abs_error);
+  json.member("mean_of_group_medians", group.mean_of_group_medians);
+  json.end_object();
+}
+
 }  // namespace
 
 std::string terminal_validation(const sim::Validation& validation, bool all) {
-  return groups_text(validation) + rows_text(validation, all);
+  return groups_text(validation) + left_out_text(validation) + rows_text(validation, all);
 }
 
 std::string json_validation(const sim::Validation& validation) {
@@ -144,6 +171,13 @@ std::string json_validation(const sim::Validation& validation) {
   json.end_object();
   json.key("memory");
   write_group(json, validation.memory);
+  if (!validation.left_out.empty()) {
+    json.key("left_out");
+    json.begin_array();
+    for (const sim::LeftOutGroup& group : validation.left_out) write_left_out(json, group);
+    json.end_array();
+    json.member("mean_of_left_out_medians", validation.mean_of_left_out_medians);
+  }
   json.end_object();
   return json.finish();
 }

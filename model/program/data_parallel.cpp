@@ -60,6 +60,13 @@ StateBytes state_bytes(const Job& job) {
   if (job.software.framework == Framework::Fsdp1 || job.software.framework == Framework::Fsdp2) {
     return {4, 4, 8};
   }
+  // Megatron-LM's fp16 and DeepSpeed's: fp16 gradients, and an fp32 copy of them for the optimizer.
+  if (job.plan.precision == Precision::Fp16 &&
+      (job.software.framework == Framework::Megatron2020 ||
+       job.software.framework == Framework::Megatron2021 ||
+       job.software.framework == Framework::MegatronDeepspeed)) {
+    return {2, 2, 16};
+  }
   const bool gradients_16_bit = job.software.framework == Framework::MegatronDeepspeed ||
                                 job.software.framework == Framework::DeepspeedZero3;
   const double parameter = job.plan.fp32_parameters ? 4 : 2;
@@ -78,6 +85,15 @@ StateLinks state_links(const Job& job) {
     links.ends = hop_topology(job, StageSites(job.plan, job.cluster), {0}, job.plan.pipeline - 1);
   }
   return links;
+}
+
+// A bucket leaves as soon as its layer's gradient is there: all but the last can hide behind the
+// rest of the chunk's backward pass, which they slow.
+Seconds exposed_part(const OverlappedTraffic& pass) {
+  if (!pass.overlapped) return pass.traffic;
+  const double share = 1 - 1 / pass.layers;
+  const Seconds hidden{std::min(pass.traffic.value * share, pass.compute.value * share)};
+  return pass.traffic - hidden + pass.slowdown * hidden;
 }
 
 DataParallelTraffic::DataParallelTraffic(const Job& job, const PricedEffects& effects)
@@ -100,7 +116,8 @@ DataParallelTraffic::DataParallelTraffic(const Job& job, const PricedEffects& ef
 WeightSharding DataParallelTraffic::sharding() const {
   return {.tensor = job_.plan.tensor,
           .expert = job_.plan.expert,
-          .expert_tensor = job_.plan.effective_expert_tensor()};
+          .expert_tensor = job_.plan.effective_expert_tensor(),
+          .vocab_divisible_by = vocabulary_unit(job_.software)};
 }
 
 RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content) const {
@@ -176,13 +193,8 @@ void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk)
   chunk.reduce = reduce_time(parameters);
   if (job_.plan.zero_stage >= 1) chunk.gather = gather_time(parameters);
   const double slowdown = job_.profile.communication_sm_slowdown;
-  // A bucket leaves as soon as its layer's gradient is there: all but the last can hide behind the
-  // rest of the chunk's backward pass, which they slow.
-  const auto exposed = [&](Seconds traffic, Seconds compute, bool overlapped) {
-    if (!overlapped) return traffic;
-    const Seconds hidden{
-        std::min(traffic.value * (1 - 1 / layers), compute.value * (1 - 1 / layers))};
-    return traffic - hidden + slowdown * hidden;
+  const auto exposed = [&](Seconds pass_traffic, Seconds compute, bool overlapped) {
+    return exposed_part({pass_traffic, compute, layers, slowdown, overlapped});
   };
   const Seconds reduce_exposed =
       exposed(chunk.reduce, chunk.backward.duration, job_.plan.overlap_grad_reduce);
@@ -206,7 +218,7 @@ void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk
   const double layers = content.layers();
   chunk.gather = layers * unit.gather + root_unit.gather;
   chunk.reduce = layers * unit.reduce + root_unit.reduce;
-  if (job_.software.framework == Framework::DeepspeedZero3) {
+  if (job_.software.gathers_by_tensor) {
     // DeepSpeed of 2021 gathers parameter by parameter and waits for each; with recomputation a
     // layer is released after its repeated forward and gathered once more for its backward.
     const double gathers = job_.plan.recompute == RecomputeKind::Full ? 2 : 1;
@@ -241,7 +253,7 @@ DataParallelTraffic::UnitTraffic DataParallelTraffic::unit_traffic(
     const RankParameters& parameters) const {
   UnitTraffic traffic;
   const double total = as_double(parameters.total());
-  if (job_.software.framework == Framework::DeepspeedZero3) {
+  if (job_.software.gathers_by_tensor) {
     // Eight tensors of a layer carry its weight; the small ones cost a latency each.
     constexpr int kTensors = 12, kMatrices = 4;
     RankParameters part = parameters;
@@ -319,8 +331,12 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   cost.optimizer_state = {bytes.optimizer * sharded(1)};
   cost.gradients = {bytes.gradient * sharded(2)};
   cost.parameters = {bytes.parameter * sharded(3)};
-  // With one micro-batch, gradients grow while activations shrink: the peak is before them.
-  if (job_.software.lazy_gradients && plan.num_micro_batches() == 1) cost.gradients = {};
+  // With one micro-batch, gradients grow while activations shrink: the peak is before them. The
+  // buckets of DistributedDataParallel hold them from step to step.
+  const bool buckets = plan.data > 1 && plan.zero_stage == 0;
+  if (job_.software.lazy_gradients && plan.num_micro_batches() == 1 && !buckets) {
+    cost.gradients = {};
+  }
   // Autocast keeps its 16-bit copies of the weights for the backward pass.
   if (plan.precision == Precision::AmpBf16 && plan.zero_stage < 3) {
     cost.buffers += Bytes{2 * (dense + expert)};
@@ -332,9 +348,12 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   const bool last = !contents.empty() && contents.back().head;
   if (last && job_.software.keeps_pipeline_outputs && plan.pipeline > 1) {
     const double tokens = as_double(plan.micro_batch * job_.transformer.sequence_length);
-    cost.buffers += Bytes{as_double(plan.num_micro_batches()) * tokens *
-                          as_double(job_.transformer.vocab_size) * 2 /
-                          (job_.software.shards_head ? plan.tensor : 1) / plan.context};
+    const Bytes outputs{as_double(plan.num_micro_batches()) * tokens *
+                        as_double(job_.transformer.vocab_size) * 2 /
+                        (job_.software.shards_head ? plan.tensor : 1) / plan.context};
+    cost.buffers += outputs;
+    // torch.distributed.pipelining returns them concatenated: a second copy.
+    cost.step_end = outputs;
   }
   if (plan.zero_stage >= 3) {
     // Two layers gathered at a time, and one full gradient before it is scattered.

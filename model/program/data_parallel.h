@@ -20,6 +20,16 @@ struct StateLinks {
 };
 StateLinks state_links(const Job& job);
 
+// Traffic of `layers` buckets beside a pass over them: all but one bucket can hide, and slow what
+// they hide behind by `slowdown`.
+struct OverlappedTraffic {
+  Seconds traffic, compute;
+  double layers = 1;
+  double slowdown = 0;
+  bool overlapped = false;
+};
+Seconds exposed_part(const OverlappedTraffic& pass);
+
 class DataParallelTraffic {
  public:
   DataParallelTraffic(const Job& job, const PricedEffects& effects);

@@ -1,6 +1,8 @@
 // Attention and dense feed-forward of one transformer layer, forward and backward.
 #include <algorithm>
+#include <cmath>
 
+#include "model/flops.h"
 #include "model/program/op_list.h"
 
 namespace megatwin::model {
@@ -9,9 +11,15 @@ namespace {
 double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 // Adds the collectives around linear layers in the way the plan and the stack ask for.
+//
+// Half a layer (attention, or feed-forward) gathers its input and reduces its output. The halves of
+// a parallel block read one input and add into one output: the first gathers it, the last reduces
+// it, and on the way back the other way round.
 struct TensorTraffic {
   const LoweringInput& input;
   const LayerSizes& sizes;
+  bool enters = true;  // Gathers the input, and reduces its gradient.
+  bool leaves = true;  // Reduces the output, and gathers its gradient.
 
   bool on() const { return sizes.tensor > 1; }
   bool chunked() const { return input.plan.overlap_tensor_parallel && sizes.sequence_parallel; }
@@ -21,17 +29,11 @@ struct TensorTraffic {
 
   // Before a column-parallel product: its sharded input is gathered.
   void before_column(OpList& ops, std::string_view name) const {
-    if (!on() || !sizes.sequence_parallel) return;
-    ops.collective(name, CollectiveKind::AllGather, GroupKind::Tensor, gathered());
-    if (chunked()) ops.chunked();
+    if (enters) gather(ops, name);
   }
   // After a row-parallel product: partial sums are reduced.
   void after_row(OpList& ops, std::string_view name) const {
-    if (!on()) return;
-    ops.collective(
-        name, sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
-        GroupKind::Tensor, message());
-    if (chunked()) ops.chunked();
+    if (leaves) reduce(ops, name);
   }
   // Backward of a column-parallel product: gather its input again beside dgrad, reduce dX beside
   // wgrad.
@@ -39,7 +41,7 @@ struct TensorTraffic {
                        GemmShape dgrad, std::string_view dgrad_name, GemmShape wgrad,
                        std::string_view wgrad_name) const {
     const bool overlap = input.software.overlap_tp_backward_wgrad;
-    if (on() && sizes.sequence_parallel) {
+    if (on() && sizes.sequence_parallel && leaves) {
       ops.collective(gather_name, CollectiveKind::AllGather, GroupKind::Tensor, gathered());
       if (chunked()) {
         ops.chunked();
@@ -48,17 +50,38 @@ struct TensorTraffic {
       }
     }
     ops.gemm(dgrad_name, dgrad);
-    if (on()) {
-      after_row(ops, reduce_name);
+    if (on() && enters) {
+      reduce(ops, reduce_name);
       if (!chunked() && overlap) ops.overlap_next(1);
     }
     ops.gemm(wgrad_name, wgrad);
   }
   // Backward of a row-parallel product: gather dY when it is sharded.
   void row_backward(OpList& ops, std::string_view gather_name) const {
-    before_column(ops, gather_name);
+    if (leaves) gather(ops, gather_name);
+  }
+
+ private:
+  void gather(OpList& ops, std::string_view name) const {
+    if (!on() || !sizes.sequence_parallel) return;
+    ops.collective(name, CollectiveKind::AllGather, GroupKind::Tensor, gathered());
+    if (chunked()) ops.chunked();
+  }
+  void reduce(OpList& ops, std::string_view name) const {
+    if (!on()) return;
+    ops.collective(
+        name, sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        GroupKind::Tensor, message());
+    if (chunked()) ops.chunked();
   }
 };
+
+TensorTraffic attention_traffic(const LoweringInput& input, const LayerSizes& sizes) {
+  return {input, sizes, true, !input.transformer.parallel_block};
+}
+TensorTraffic feed_forward_traffic(const LoweringInput& input, const LayerSizes& sizes) {
+  return {input, sizes, !input.transformer.parallel_block, true};
+}
 
 GemmShape forward_shape(const LoweringInput& input, std::int64_t m, std::int64_t n,
                         std::int64_t k) {
@@ -209,7 +232,14 @@ AttentionShape fused_shape(const LoweringInput& input, const LayerSizes& sizes, 
   return shape;
 }
 
-// The core attention of every layer; a sliding window on each n-th layer is priced as its share.
+// The window that lets a causal query see `mean` keys on average: w − w²/(2s) = mean.
+std::int64_t equivalent_window(double sequence, double mean) {
+  const double square = std::max(0.0, sequence * sequence - 2 * sequence * mean);
+  return std::max<std::int64_t>(1, std::llround(sequence - std::sqrt(square)));
+}
+
+// The core attention of every layer. Where some layers see a window only, each is priced as the
+// mean over all of them.
 void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
                     bool backward) {
   if (input.software.attention == AttentionKernel::Unfused) {
@@ -218,22 +248,18 @@ void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList&
   }
   const Transformer& model = input.transformer;
   AttentionShape shape = fused_shape(input, sizes, backward);
-  if (model.sliding_window > 0 && model.sliding_window < sizes.sequence) {
-    // The mean over a period of one windowed layer and (period − 1) full ones.
-    const double full = as_double(sizes.sequence) / 2;
-    const double windowed = std::min(full, as_double(model.sliding_window));
-    const double period = model.sliding_window_period;
-    shape.window = static_cast<std::int64_t>((windowed + (period - 1) * full) / period);
-  }
-  if (sizes.context > 1) {
-    // Chunks from both ends balance the ranks: each query sees half of all keys on average.
-    if (shape.window == 0) {
-      shape.causal = false;
-      shape.key_length = sizes.sequence / 2;
-    }
+  const double mean_keys = mean_keys_per_query(model, true);
+  if (sizes.context == 1) {
+    const bool windowed = model.sliding_window > 0 && model.sliding_window < sizes.sequence;
+    if (windowed) shape.window = equivalent_window(as_double(sizes.sequence), mean_keys);
+  } else {
+    // Chunks from both ends balance the ranks: each query sees as many keys as the mean one.
+    shape.causal = false;
+    shape.key_length = std::max<std::int64_t>(1, std::llround(mean_keys));
     // Ring attention: keys and values of the other c − 1 ranks travel beside the compute.
-    const double kv = 2 * as_double(sizes.batch * sizes.sequence_local) *
-                      as_double(sizes.key_value_width) * sizes.element;
+    const double kv = as_double(sizes.batch * sizes.sequence_local) *
+                      as_double(shape.key_value_heads * (shape.qk_dim + shape.v_dim)) *
+                      sizes.element;
     const double rounds = (sizes.context - 1) * (backward ? 2.0 : 1.0);
     ops.collective(backward ? "attention.ring.backward" : "attention.ring",
                    CollectiveKind::SendReceive, GroupKind::Context, rounds * kv);
@@ -279,7 +305,17 @@ void latent_projections(const LoweringInput& input, const LayerSizes& sizes, OpL
     backward.gemm(d, dgrad_shape(input, m, n, k));
     backward.gemm(w, wgrad_shape(input, m, n, k));
   };
-  // The down-projections are replicated over the tensor group and run on its sequence shard.
+  // The down-projections are replicated over the tensor group and run on its sequence shard: only
+  // their small outputs are gathered, and the gradients of those reduced. Queries without a low
+  // rank need the whole input.
+  const bool gathers = sizes.tensor > 1 && sizes.sequence_parallel;
+  const bool whole = mla.q_rank == 0;
+  const double gathered = sizes.element * as_double(T * ((whole ? h : mla.q_rank) + mla.kv_down));
+  const auto gather = [&](OpList& ops, std::string_view name) {
+    if (gathers) ops.collective(name, CollectiveKind::AllGather, GroupKind::Tensor, gathered);
+  };
+  gather(forward, "latent.gather");
+  gather(backward, "latent.gather.backward");
   if (mla.q_rank > 0) {
     linear("q_down", "q_down.dgrad", "q_down.wgrad", Ts, mla.q_rank, h);
     linear("q_up", "q_up.dgrad", "q_up.wgrad", T, mla.q_width, mla.q_rank);
@@ -294,13 +330,28 @@ void latent_projections(const LoweringInput& input, const LayerSizes& sizes, OpL
   forward.memory("latent.rope_concat", 2 * expanded, 2 * expanded, 4);
   backward.memory("latent.norms.backward", 4 * latent, 2 * latent, 4);
   backward.memory("latent.rope_concat.backward", 2 * expanded, 2 * expanded, 4);
+  if (sizes.tensor > 1) {
+    backward.collective("latent.reduce.backward",
+                        gathers ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+                        GroupKind::Tensor, gathered);
+  }
+}
+
+// Norms beyond the two before attention and feed-forward (Gemma's come after them); a parallel
+// block may have one for both.
+int norms_after_attention(const Transformer& model) {
+  return std::max(0, model.norms_per_layer - 1) / 2;
+}
+
+// Queries carry a gate as wide as they are; the attention's output is multiplied by its sigmoid.
+double gate_elements(const LoweringInput& input, const LayerSizes& sizes) {
+  return input.transformer.attention_output_gate ? as_double(sizes.tokens * sizes.query_width) : 0;
 }
 
 void output_projection_backward(const LoweringInput& input, const LayerSizes& sizes,
                                 std::int64_t width, OpList& backward) {
   const std::int64_t T = sizes.tokens, h = sizes.hidden;
-  const TensorTraffic traffic{input, sizes};
-  traffic.row_backward(backward, "proj.gather.backward");
+  attention_traffic(input, sizes).row_backward(backward, "proj.gather.backward");
   quantise(sizes, backward, "proj.cast.backward", as_double(T * h));
   backward.gemm("proj.dgrad", dgrad_shape(input, T, h, width));
   backward.gemm("proj.wgrad", wgrad_shape(input, T, h, width));
@@ -313,20 +364,22 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
                      OpList& backward) {
   const std::int64_t T = sizes.tokens, h = sizes.hidden;
   const bool latent = input.transformer.latent.has_value();
-  const std::int64_t qkv = sizes.query_width + 2 * sizes.key_value_width;
+  const std::int64_t gate = input.transformer.attention_output_gate ? sizes.query_width : 0;
+  const std::int64_t qkv = sizes.query_width + gate + 2 * sizes.key_value_width;
   const std::int64_t out_width =
       latent ? latent_sizes(input.transformer, sizes).v_width : sizes.query_width;
-  const TensorTraffic traffic{input, sizes};
+  const TensorTraffic traffic = attention_traffic(input, sizes);
+  const int norms_after = norms_after_attention(input.transformer);
+  const double gated = gate_elements(input, sizes);
   const bool bias_kernel =
       input.transformer.qkv_bias && input.software.fusion == ElementwiseFusion::BiasFused;
 
   norm_forward(input, sizes, forward, "norm1");
-  traffic.before_column(forward, "qkv.gather");
   OpList projection_backward(forward.count());
   if (latent) {
     latent_projections(input, sizes, forward, projection_backward);
-    if (traffic.on()) traffic.after_row(projection_backward, "latent.reduce.backward");
   } else {
+    traffic.before_column(forward, "qkv.gather");
     forward.gemm("qkv", forward_shape(input, T, qkv, h));
     if (bias_kernel) forward.memory("qkv.bias", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
     if (input.transformer.qk_norm) {
@@ -336,13 +389,18 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
     rope(input, sizes, forward, "rope");
   }
   core_attention(input, sizes, forward, false);
+  if (gated > 0) forward.memory("attention.gate", 4 * gated, 2 * gated);
   quantise(sizes, forward, "proj.cast", as_double(T * out_width));
   forward.gemm("proj", forward_shape(input, T, h, out_width));
   traffic.after_row(forward, "proj.reduce");
+  for (int i = 0; i < norms_after; ++i) norm_forward(input, sizes, forward, "norm.after");
   residual_forward(input, sizes, forward, "residual1");
 
   residual_backward(input, sizes, backward, "residual1.backward");
+  for (int i = 0; i < norms_after; ++i)
+    norm_backward(input, sizes, backward, "norm.after.backward");
   output_projection_backward(input, sizes, out_width, backward);
+  if (gated > 0) backward.memory("attention.gate.backward", 6 * gated, 4 * gated, 2);
   if (input.plan.recompute == RecomputeKind::Selective) {
     OpList again(forward.count());
     core_attention(input, sizes, again, false);
@@ -400,9 +458,11 @@ void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::i
                      OpList& forward, OpList& backward) {
   const std::int64_t T = sizes.tokens, h = sizes.hidden, f = ffn_per_rank;
   const std::int64_t up = is_gated(input.transformer.activation) ? 2 * f : f;
-  const TensorTraffic traffic{input, sizes};
+  const TensorTraffic traffic = feed_forward_traffic(input, sizes);
+  const int norms = input.transformer.norms_per_layer;
+  const int norms_after = norms / 2 - 1;
 
-  norm_forward(input, sizes, forward, "norm2");
+  if (norms > 1) norm_forward(input, sizes, forward, "norm2");
   traffic.before_column(forward, "fc1.gather");
   forward.gemm("fc1", forward_shape(input, T, up, h));
   OpList activation_backward(forward.count());
@@ -410,9 +470,12 @@ void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::i
   quantise(sizes, forward, "fc2.cast", as_double(T * f));
   forward.gemm("fc2", forward_shape(input, T, h, f));
   traffic.after_row(forward, "fc2.reduce");
+  for (int i = 0; i < norms_after; ++i) norm_forward(input, sizes, forward, "norm.after");
   residual_forward(input, sizes, forward, "residual2");
 
   residual_backward(input, sizes, backward, "residual2.backward");
+  for (int i = 0; i < norms_after; ++i)
+    norm_backward(input, sizes, backward, "norm.after.backward");
   traffic.row_backward(backward, "fc2.gather.backward");
   quantise(sizes, backward, "fc2.cast.backward", as_double(T * h));
   backward.gemm("fc2.dgrad", dgrad_shape(input, T, h, f));
@@ -424,7 +487,7 @@ void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::i
                           dgrad_shape(input, T, up, h), "fc1.dgrad", wgrad_shape(input, T, up, h),
                           "fc1.wgrad");
   accumulate_weight(input, backward, up * h);
-  norm_backward(input, sizes, backward, "norm2.backward");
+  if (norms > 1) norm_backward(input, sizes, backward, "norm2.backward");
 }
 
 }  // namespace megatwin::model

@@ -17,17 +17,17 @@ struct MoeSizes {
   std::int64_t up;   // Columns of the first product.
 };
 
+// Without sequence parallelism the tensor ranks hold equal tokens.
+bool holds_tokens_of_its_own(const LayerSizes& sizes) {
+  return sizes.sequence_parallel || sizes.tensor == 1;
+}
+
 MoeSizes moe_sizes(const LoweringInput& input, const LayerSizes& sizes) {
   const MixtureOfExperts& experts = *input.transformer.experts;
   MoeSizes moe{};
   moe.tokens = sizes.tokens_sp;
   moe.local_experts = std::max<std::int64_t>(1, experts.num_experts / sizes.expert);
-  // Tokens of the expert-tensor group meet on each of its members.
-  const double copies = as_double(moe.tokens * experts.experts_per_token) * sizes.expert_tensor *
-                        input.plan.expert_capacity_imbalance;
-  // Without sequence parallelism the tensor ranks hold equal tokens: no gather, no extra rows.
-  const double shared = sizes.sequence_parallel || sizes.tensor == 1 ? 1.0 : sizes.tensor;
-  moe.rows = static_cast<std::int64_t>(std::llround(copies / shared));
+  moe.rows = static_cast<std::int64_t>(std::llround(expert_rows(input, sizes)));
   moe.ffn = experts.expert_ffn_size / sizes.expert_tensor;
   moe.up = is_gated(input.transformer.activation) ? 2 * moe.ffn : moe.ffn;
   return moe;
@@ -54,13 +54,20 @@ GemmShape expert_product(const LoweringInput& input, const MoeSizes& moe, std::i
 }
 
 // Bytes of the all-to-all over those of one copy a token and expert. DeepEP sends a token once to
-// each machine, of at most four, and forwards it over NVLink there; what it dispatches may be fp8.
+// each place that has one of its experts, and what it dispatches may be fp8. Places are ranks
+// inside a machine, and machines of eight ranks (DeepEP's NUM_MAX_NVL_PEERS) beyond one, where
+// NVLink forwards; a router may limit them. Of n places k random experts meet n·(1 − (1 − 1/n)^k).
 // Source: DeepSeek-V3, arXiv:2412.19437, section 3.2.2.
 double sent_share(const LoweringInput& input, const LayerSizes& sizes, bool to_experts) {
   if (input.plan.dispatcher != ExpertDispatcher::DeepEp) return 1;
-  constexpr double kMachinesOfAToken = 4;
-  const double top_k = as_double(input.transformer.experts->experts_per_token);
-  const double copies = std::min(kMachinesOfAToken, top_k) / top_k;
+  constexpr int kRanksOfAMachine = 8;
+  const MixtureOfExperts& experts = *input.transformer.experts;
+  const double top_k = as_double(experts.experts_per_token);
+  const bool leaves = sizes.expert > kRanksOfAMachine;
+  const double places = leaves ? sizes.expert / kRanksOfAMachine : sizes.expert;
+  double met = places * (1 - std::pow(1 - 1 / places, top_k));
+  if (leaves && experts.group_limit > 0) met = std::min(met, as_double(experts.group_limit));
+  const double copies = met / top_k;
   return copies * (to_experts && sizes.fp8 ? 0.5 : 1.0);
 }
 
@@ -91,7 +98,7 @@ void dispatch(const LoweringInput& input, const LayerSizes& sizes, const MoeSize
                    sent_share(input, sizes, forward_name) * copies);
   }
   const double rows = as_double(moe.rows) * h * sizes.element;
-  if (sizes.expert_tensor > 1 && sizes.sequence_parallel) {
+  if (sizes.expert_tensor > 1 && holds_tokens_of_its_own(sizes)) {
     ops.collective(forward_name ? "moe.gather" : "moe.gather.backward", CollectiveKind::AllGather,
                    GroupKind::ExpertTensor, rows);
   }
@@ -112,7 +119,7 @@ void combine(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes
   if (sizes.expert_tensor > 1) {
     ops.collective(
         forward_name ? "moe.reduce" : "moe.reduce.backward",
-        sizes.sequence_parallel ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+        holds_tokens_of_its_own(sizes) ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
         GroupKind::ExpertTensor, rows);
   }
   const bool gathers = gathers_all_tokens(input, sizes);
@@ -187,6 +194,13 @@ void cast(const LayerSizes& sizes, OpList& ops, std::string_view name, double el
 }
 
 }  // namespace
+
+double expert_rows(const LoweringInput& input, const LayerSizes& sizes) {
+  // Tokens of the expert-tensor group meet on each of its members.
+  const double copies = as_double(sizes.tokens_sp * input.transformer.experts->experts_per_token) *
+                        sizes.expert_tensor * input.plan.expert_capacity_imbalance;
+  return holds_tokens_of_its_own(sizes) ? copies : copies / sizes.tensor;
+}
 
 void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
                    OpList& backward) {

@@ -36,10 +36,9 @@ MicroOps recomputed_ops(const LoweringInput& input, const MicroOps& forward) {
   return as_recompute(again);
 }
 
-// Appends the layers of one kind. Only the first `plan.recompute_layers` of a chunk are recomputed
-// when that is set; the rest keep their activations.
-void lower_layers(const LoweringInput& input, const LayerSizes& sizes, int count, bool moe,
-                  TaskOps& ops) {
+// Appends the layers of one kind, the first `recomputed` of which run forward again.
+void lower_layers(const LoweringInput& input, const LayerSizes& sizes, int count, int recomputed,
+                  bool moe, TaskOps& ops) {
   if (count == 0) return;
   OpList forward(count), backward(count), ffn_backward(count);
   lower_attention(input, sizes, forward, backward);
@@ -49,11 +48,9 @@ void lower_layers(const LoweringInput& input, const LayerSizes& sizes, int count
     lower_dense_ffn(input, sizes, sizes.ffn, forward, ffn_backward);
   }
   MicroOps again = recomputed_ops(input, forward.ops());
-  if (input.plan.recompute == RecomputeKind::Full && input.plan.recompute_layers > 0) {
-    for (MicroOp& op : again) op.count = std::min(count, input.plan.recompute_layers);
-  }
+  for (MicroOp& op : again) op.count = recomputed;
   append(ops.forward, forward.take());
-  append(ops.backward, again);
+  if (recomputed > 0) append(ops.backward, again);
   append(ops.backward, ffn_backward.take());
   append(ops.backward, backward.take());
 }
@@ -125,6 +122,12 @@ MicroOps loss_head_backward(const LoweringInput& input, const LayerSizes& sizes)
   const DataType type = base_type(input.plan.precision);
   OpList ops(1);
   ops.memory("loss.backward", traffic.backward_read * logits, traffic.backward_written * logits, 3);
+  if (sizes.tensor > 1 && sizes.sequence_parallel && input.software.shards_head) {
+    // The weight gradient needs the whole input again.
+    ops.collective("logits.gather.backward", CollectiveKind::AllGather, GroupKind::Tensor,
+                   as_double(T * h) * sizes.element);
+    if (input.software.overlap_tp_backward_wgrad) ops.overlap_next(1);
+  }
   ops.gemm("logits.dgrad",
            {.m = T, .n = h, .k = V, .type = type, .layout = GemmLayout::DataGradient});
   if (sizes.tensor > 1 && input.software.shards_head) {
@@ -145,7 +148,8 @@ MicroOps loss_head_backward(const LoweringInput& input, const LayerSizes& sizes)
 }
 
 // A multi-token-prediction layer: norm both inputs, project 2h → h, one layer, its own logits.
-void lower_mtp(const LoweringInput& input, const LayerSizes& sizes, int count, TaskOps& ops) {
+void lower_mtp(const LoweringInput& input, const LayerSizes& sizes, int count, int recomputed,
+               TaskOps& ops) {
   if (count == 0) return;
   OpList forward(count), backward(count);
   const DataType type = base_type(input.plan.precision);
@@ -159,13 +163,30 @@ void lower_mtp(const LoweringInput& input, const LayerSizes& sizes, int count, T
                 {.m = h, .n = 2 * h, .k = T, .type = type, .layout = GemmLayout::WeightGradient});
   backward.memory("mtp.norms.backward", 5 * x, 3 * x, 5);
   append(ops.forward, forward.take());
-  lower_layers(input, sizes, count, input.transformer.experts.has_value(), ops);
+  lower_layers(input, sizes, count, recomputed, input.transformer.experts.has_value(), ops);
   for (int i = 0; i < count; ++i) append(ops.forward, loss_head_forward(input, sizes));
   for (int i = 0; i < count; ++i) append(ops.backward, loss_head_backward(input, sizes));
   append(ops.backward, backward.take());
 }
 
 }  // namespace
+
+RecomputedLayers recomputed_layers(const Plan& plan, const ChunkContent& content) {
+  if (plan.recompute != RecomputeKind::Full || plan.recompute_layers == 0) {
+    return {content.dense_layers, content.moe_layers, content.mtp_layers};
+  }
+  int left = plan.recompute_layers;
+  const auto take = [&left](int layers) {
+    const int taken = std::min(layers, left);
+    left -= taken;
+    return taken;
+  };
+  RecomputedLayers layers;
+  layers.dense = take(content.dense_layers);
+  layers.moe = take(content.moe_layers);
+  layers.mtp = take(content.mtp_layers);
+  return layers;
+}
 
 std::int64_t tokens_per_rank(const LoweringInput& input) { return LayerSizes(input).tokens; }
 
@@ -182,9 +203,10 @@ TaskOps lower_chunk(const LoweringInput& input, const ChunkContent& content) {
   const LayerSizes sizes(input);
   TaskOps ops, embedding, head, dense, moe, mtp;
   if (content.embedding) lower_embedding(input, sizes, embedding);
-  lower_layers(input, sizes, content.dense_layers, false, dense);
-  lower_layers(input, sizes, content.moe_layers, true, moe);
-  lower_mtp(input, sizes, content.mtp_layers, mtp);
+  const RecomputedLayers recomputed = recomputed_layers(input.plan, content);
+  lower_layers(input, sizes, content.dense_layers, recomputed.dense, false, dense);
+  lower_layers(input, sizes, content.moe_layers, recomputed.moe, true, moe);
+  lower_mtp(input, sizes, content.mtp_layers, recomputed.mtp, mtp);
   if (content.head) {
     head.forward = loss_head_forward(input, sizes);
     head.backward = loss_head_backward(input, sizes);

@@ -29,6 +29,13 @@ struct ChunkContent {
   friend auto operator<=>(const ChunkContent&, const ChunkContent&) = default;
 };
 
+// Layers of a chunk, by kind, that run forward again before their backward pass: all of them, or
+// the first `plan.recompute_layers` of the chunk.
+struct RecomputedLayers {
+  int dense = 0, moe = 0, mtp = 0;
+};
+RecomputedLayers recomputed_layers(const Plan& plan, const ChunkContent& content);
+
 struct LoweringInput {
   const Transformer& transformer;
   const Plan& plan;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "model/flops.h"
+#include "model/parameters.h"
+
 namespace megatwin::model {
 
 LayerSizes::LayerSizes(const LoweringInput& input) {
@@ -25,7 +28,9 @@ LayerSizes::LayerSizes(const LoweringInput& input) {
   key_value_width = key_value_heads * head_dim;
   ffn = model.ffn_hidden_size / tensor;
   const int head_tensor = input.software.shards_head ? tensor : 1;
-  vocab = (model.vocab_size + head_tensor - 1) / head_tensor;
+  vocab = padded_vocab_size(model, {.tensor = head_tensor,
+                                    .vocab_divisible_by = vocabulary_unit(input.software)}) /
+          head_tensor;
   element = size_of(base_type(plan.precision)).value;
   const DataType type = gemm_type(plan.precision);
   fp8 = type == DataType::Fp8 || type == DataType::Fp4;
@@ -59,9 +64,7 @@ void OpList::attention(std::string_view name, AttentionShape shape) {
   const double b = static_cast<double>(shape.batch), a = static_cast<double>(shape.heads);
   const double q = static_cast<double>(shape.query_length);
   const double keys = static_cast<double>(shape.key_length);
-  // Mean keys that a query sees: all, the causal half, or the window.
-  double seen = shape.causal ? keys / 2 : keys;
-  if (shape.window > 0) seen = std::min(seen, static_cast<double>(shape.window));
+  const double seen = keys_per_query(keys, static_cast<double>(shape.window), shape.causal);
   const double dims = static_cast<double>(shape.qk_dim + shape.v_dim);
   const double forward = 2 * b * a * q * seen * dims;
   // FlashAttention's backward repeats the score product: five products for the forward's two.

@@ -66,6 +66,9 @@ class OpList {
   MicroOps ops_;
 };
 
+// Rows (tokens times experts each goes to) that the experts of one rank work on in a layer.
+double expert_rows(const LoweringInput& input, const LayerSizes& sizes);
+
 void append(MicroOps& to, const MicroOps& from);
 // The same ops marked as recomputation; weight-gradient marks are dropped.
 MicroOps as_recompute(const MicroOps& forward);

@@ -35,6 +35,7 @@ struct StageCost {
   std::vector<ChunkCost> chunks;  // v entries.
   Instant optimizer;              // After every reduction of this stage (and the global norm).
   Bytes parameters, gradients, optimizer_state, buffers, overhead;  // Held throughout.
+  Bytes step_end;    // Beside them after the last task, when no activation is left.
   double speed = 1;  // Duration factor of this rank: > 1 slow. For disturbances.
   friend bool operator==(const StageCost&, const StageCost&) = default;
 };

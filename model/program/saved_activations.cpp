@@ -19,11 +19,12 @@ struct LayerSaved {
   double scores = 0;  // Softmax output, dropout mask and output of the unfused core.
   double core_output = 0;  // Attention output (input of the projection) and its log-sum-exp.
   double activation_input = 0, activation_output = 0;
+  double eager = 0;    // What a fused kernel would not have kept.
   double experts = 0;  // Router, permuted copies, expert intermediates.
 
   double all() const {
     return input + norms + masks + qkv + scores + core_output + activation_input +
-           activation_output + experts;
+           activation_output + eager + experts;
   }
 };
 
@@ -33,11 +34,15 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const double e = sizes.element;
   const double x = as_double(sizes.tokens_sp * sizes.hidden);
   const double T = as_double(sizes.tokens);
-  const double stored = sizes.fp8 ? 1 : e;  // A quantised operand is what its product keeps.
+  // A quantised operand is what its product keeps.
+  const double stored = sizes.fp8 && software.saves_quantised ? 1 : e;
   LayerSaved saved;
   saved.input = e * x;
-  // Residual in the middle, and both norm outputs.
-  saved.norms = e * x + 2 * stored * x;
+  // Residual in the middle, and what the norms put out; norms after a half layer keep their input.
+  const int norms = model.norms_per_layer;
+  const bool gathered = sizes.sequence_parallel && software.saves_gathered_inputs;
+  const double norm = gathered ? (sizes.fp8 ? 1 : e) * T * as_double(sizes.hidden) : stored * x;
+  saved.norms = e * x + std::min(norms, 2) * norm + std::max(0, norms - 2) * e * x;
   if (software.dropout) saved.masks = 2 * x;
   double out_width = as_double(sizes.query_width);
   if (model.latent) {
@@ -48,9 +53,11 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
                 (2 * heads * as_double(mla.qk_nope_head_dim + mla.qk_rope_head_dim) + out_width +
                  as_double(mla.q_lora_rank + mla.kv_lora_rank + mla.qk_rope_head_dim));
   } else {
-    saved.qkv = e * T * as_double(sizes.query_width + 2 * sizes.key_value_width);
+    const std::int64_t gate = model.attention_output_gate ? sizes.query_width : 0;
+    saved.qkv = e * T * as_double(sizes.query_width + gate + 2 * sizes.key_value_width);
   }
-  saved.core_output = e * T * out_width + (sizes.fp8 ? T * out_width : 0);
+  saved.core_output =
+      e * T * out_width + (sizes.fp8 && software.saves_quantised ? T * out_width : 0);
   if (software.attention == AttentionKernel::Unfused) {
     const double scores = as_double(sizes.batch * sizes.query_heads) *
                           as_double(sizes.sequence_local) * as_double(sizes.sequence);
@@ -62,12 +69,16 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
     const double gate = is_gated(model.activation) ? 2 : 1;
     saved.activation_input = gate * e * T * as_double(sizes.ffn);
     saved.activation_output = stored * T * as_double(sizes.ffn);
+    if (software.fusion == ElementwiseFusion::Eager) {
+      // torch's RMSNorm in single operators: an fp32 copy and the row before its weight, twice a
+      // layer. SiLU and the gate's product are two kernels: one more tensor between them.
+      if (model.norm == NormKind::RmsNorm) saved.eager += 2 * (4 + e) * x;
+      if (is_gated(model.activation)) saved.eager += e * T * as_double(sizes.ffn);
+    }
     return saved;
   }
   const MixtureOfExperts& experts = *model.experts;
-  const double routed = as_double(sizes.tokens_sp * experts.experts_per_token) *
-                        input.plan.expert_capacity_imbalance *
-                        (sizes.sequence_parallel ? sizes.expert_tensor : 1);
+  const double routed = expert_rows(input, sizes);
   const double ffn = as_double(experts.expert_ffn_size) / sizes.expert_tensor;
   const double gate = is_gated(model.activation) ? 2 : 1;
   saved.experts = 4 * as_double(sizes.tokens_sp * experts.num_experts) * 2 +
@@ -102,16 +113,42 @@ struct LogitBytes {
   double kept, forward, backward;
 };
 
-LogitBytes logit_bytes(const SoftwareStack& software) {
-  // Fused: the 16-bit logits, and their gradient beside them.
-  if (software.fused_cross_entropy) return {2, 0, 2};
+LogitBytes logit_bytes(const LoweringInput& input) {
+  const SoftwareStack& software = input.software;
+  // A pipeline that keeps its outputs holds the 16-bit logits already.
+  const bool outputs_kept = software.keeps_pipeline_outputs && input.plan.pipeline > 1;
+  if (software.fused_cross_entropy) {
+    if (outputs_kept) return {0, 0, 2};
+    // Compiled in one graph: the gradient takes the place of the logits.
+    if (software.framework == Framework::PytorchCompile) return {2, 0, 0};
+    return {2, 0, 2};  // The 16-bit logits, and their gradient beside them.
+  }
   // Eager: 16-bit logits and fp32 log-softmax are kept; an fp32 copy passes by in forward, in
   // backward an fp32 gradient and its 16-bit cast.
   const bool eager = software.framework == Framework::Fsdp1 ||
                      software.framework == Framework::Fsdp2 ||
                      software.framework == Framework::PytorchCompile;
-  if (eager) return {6, 4, 6};
+  if (eager) {
+    LogitBytes bytes = outputs_kept ? LogitBytes{4, 4, 8} : LogitBytes{6, 4, 6};
+    if (input.plan.tensor > 1 && software.shards_head) {
+      // DTensor's parallel loss in single operators: shifted logits in forward; zeros, exponents
+      // and their sum in backward (torch/distributed/tensor/parallel/loss.py).
+      bytes.forward += 4;
+      bytes.backward += 4;
+    }
+    return bytes;
+  }
   return {4, 4, 4};  // Megatron's vocabulary-parallel loss keeps one fp32 softmax.
+}
+
+// The head's weight gradient, the first of all: under autocast in 16 bits, then cast.
+double head_gradient(const LoweringInput& input, const LayerSizes& sizes) {
+  if (input.software.framework != Framework::PytorchCompile ||
+      !input.software.fused_cross_entropy) {
+    return 0;  // Smaller than what passes by in the loss.
+  }
+  const double bytes = input.plan.precision == Precision::AmpBf16 ? 6 : sizes.element;
+  return bytes * as_double(sizes.vocab) * as_double(sizes.hidden);
 }
 
 // Inputs of the weight gradients, and the output gradients that they meet.
@@ -131,21 +168,18 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
   const double x = sizes.element * as_double(sizes.tokens_sp * sizes.hidden);
   const double logits = as_double(sizes.tokens) * as_double(sizes.vocab);
   double chunk = 0, wgrad = 0, recomputed_layer = 0;
-  const auto add_layers = [&](int count, bool moe) {
+  const auto add_layers = [&](int count, int recomputed, bool moe) {
     if (count == 0) return;
     const LayerSaved saved = layer_saved(input, sizes, moe);
-    int recomputed = count;
-    if (plan.recompute == RecomputeKind::Full && plan.recompute_layers > 0) {
-      recomputed = std::min(count, plan.recompute_layers);
-    }
     chunk += recomputed * kept(saved, plan.recompute) + (count - recomputed) * saved.all();
     wgrad += count * weight_gradient_inputs(input, sizes, moe);
     if (plan.recompute != RecomputeKind::None) {
       recomputed_layer = std::max(recomputed_layer, saved.all() - kept(saved, plan.recompute));
     }
   };
-  add_layers(content.dense_layers, false);
-  add_layers(content.moe_layers + content.mtp_layers,
+  const RecomputedLayers recomputed = recomputed_layers(plan, content);
+  add_layers(content.dense_layers, recomputed.dense, false);
+  add_layers(content.moe_layers + content.mtp_layers, recomputed.moe + recomputed.mtp,
              content.moe_layers + content.mtp_layers > 0 && input.transformer.experts.has_value());
   if (content.embedding && input.software.dropout)
     chunk += as_double(sizes.tokens_sp * sizes.hidden);
@@ -157,11 +191,14 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
   double transient_backward = recomputed_layer + 6 * x + gathered;
   if (content.head) {
     const int passes = 1 + content.mtp_layers;
-    chunk += passes * (2 * x);  // Input of the final norm and of the logits product.
-    const LogitBytes bytes = logit_bytes(input.software);
+    // Input of the final norm and of the logits product.
+    const bool gathers = sizes.sequence_parallel && input.software.saves_gathered_inputs;
+    chunk += passes * (x + (gathers ? whole : x));
+    const LogitBytes bytes = logit_bytes(input);
     chunk += passes * bytes.kept * logits;
     transient_forward = std::max(transient_forward, bytes.forward * logits);
-    transient_backward = std::max(transient_backward, bytes.backward * logits);
+    transient_backward =
+        std::max(transient_backward, bytes.backward * logits + head_gradient(input, sizes));
   }
   result.chunk = {chunk};
   result.forward_transient = {transient_forward};

@@ -310,7 +310,15 @@ FabricShape fabric_shape(const Cluster& cluster) {
   shape.switch_latency = cluster.fabric.switch_latency;
   int machines = 0;
   for (const NodeGroup& group : cluster.groups) machines += group.count;
-  if (shape.kind == FabricKind::Torus) shape.torus = cube_of(std::max(1, machines));
+  shape.levels = cluster.fabric.levels;
+  shape.spines = cluster.fabric.spines;
+  shape.leaves_per_pod = cluster.fabric.leaves_per_pod;
+  if (cluster.fabric.cores_per_spine > 0) shape.cores_per_spine = cluster.fabric.cores_per_spine;
+  shape.spray = cluster.fabric.routing == FabricRouting::Spray;
+  shape.torus = cluster.fabric.torus;
+  if (shape.kind == FabricKind::Torus && shape.torus.empty()) {
+    shape.torus = cube_of(std::max(1, machines));
+  }
   return shape;
 }
 

@@ -69,10 +69,15 @@ Result<Route> Router::between_machines(VertexId from, VertexId to, const FlowKey
   const Topology::Machine& source = topology_.machine(topology_.vertex(from).machine);
   const Topology::Machine& target = topology_.machine(topology_.vertex(to).machine);
   if (source.nics.empty() || target.nics.empty()) return no_way("a machine has no adapter");
-  const auto own = [](const Topology::Machine& machine, int gpu) {
-    const int nic = nic_of_gpu(gpu, static_cast<int>(machine.gpus.size()),
-                               static_cast<int>(machine.nics.size()));
-    return static_cast<std::size_t>(nic);
+  // The GPU's own adapter, or the next one whose port is up.
+  const auto own = [&](const Topology::Machine& machine, int gpu) {
+    const std::size_t count = machine.nics.size();
+    const auto nic = static_cast<std::size_t>(
+        nic_of_gpu(gpu, static_cast<int>(machine.gpus.size()), static_cast<int>(count)));
+    for (std::size_t i = 0; i < count; ++i) {
+      if (port_of(machine.nics[(nic + i) % count]).value >= 0) return (nic + i) % count;
+    }
+    return nic;
   };
   const std::size_t in = own(target, topology_.vertex(to).position);
   std::size_t out = own(source, topology_.vertex(from).position);

@@ -46,7 +46,8 @@ class Router {
  public:
   explicit Router(const Topology& topology, RoutingOptions options = {});
 
-  // From a GPU to another; empty from a GPU to itself.
+  // From a GPU to another; empty from a GPU to itself. A GPU whose adapter's port is down uses the
+  // next adapter of its machine.
   // Errors: the GPU does not exist; no way leads there (and what is missing).
   Result<Route> route(const FlowKey& key);
   void forget();

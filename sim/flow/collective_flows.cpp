@@ -45,6 +45,19 @@ std::vector<RankId> ring_order(const Machines& machines, int channel) {
   return order;
 }
 
+Machines by_machine(const model::Topology& topology, const CommunicatorRanks& group) {
+  Machines machines;
+  int last = -1;
+  for (const RankId rank : group.ranks) {
+    const bool known = rank.value >= 0 && rank.value < topology.num_gpus();
+    const int machine = known ? topology.vertex(topology.gpu(rank)).machine : -2;
+    if (machines.empty() || machine != last) machines.emplace_back();
+    machines.back().push_back(rank);
+    last = machine;
+  }
+  return machines;
+}
+
 // Highest power of two that divides a positive number.
 int lowest_bit(int number) { return number & -number; }
 
@@ -72,18 +85,16 @@ std::vector<int> binary_tree(int count, bool second) {
   return other;
 }
 
-Machines CollectiveFlows::by_machine(const CommunicatorRanks& group) const {
-  Machines machines;
-  int last = -1;
-  for (const RankId rank : group.ranks) {
-    const model::Topology& topology = router_.topology();
-    const bool known = rank.value >= 0 && rank.value < topology.num_gpus();
-    const int machine = known ? topology.vertex(topology.gpu(rank)).machine : -2;
-    if (machines.empty() || machine != last) machines.emplace_back();
-    machines.back().push_back(rank);
-    last = machine;
+Rings rings_of(const model::Topology& topology, const CommunicatorRanks& group) {
+  const Machines machines = by_machine(topology, group);
+  Rings rings{.channels = num_channels(group, machines)};
+  for (int c = 0; c < rings.channels; ++c) {
+    const std::vector<RankId> order = ring_order(machines, c);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      rings.edges.push_back({order[i], order[(i + 1) % order.size()], c});
+    }
   }
-  return machines;
+  return rings;
 }
 
 FlowIndex CollectiveFlows::barrier(std::vector<FlowIndex> after) {
@@ -116,14 +127,10 @@ model::Result<std::vector<FlowIndex>> CollectiveFlows::along(const std::vector<E
 CollectiveFlows::Done CollectiveFlows::ring(const CommunicatorRanks& group, Bytes per_edge,
                                             int steps, std::vector<FlowIndex> after) {
   if (group.ranks.size() < 2) return barrier(std::move(after));
-  const Machines machines = by_machine(group);
-  const int channels = num_channels(group, machines);
+  const Rings rings = rings_of(router_.topology(), group);
   std::vector<Edge> edges;
-  for (int c = 0; c < channels; ++c) {
-    const std::vector<RankId> order = ring_order(machines, c);
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      edges.push_back({order[i], order[(i + 1) % order.size()], per_edge / channels, c});
-    }
+  for (const RingEdge& edge : rings.edges) {
+    edges.push_back({edge.from, edge.to, per_edge / rings.channels, edge.channel});
   }
   MEGATWIN_TRY(std::vector<FlowIndex> added, along(edges, steps, group.step, after));
   return barrier(std::move(added));
@@ -144,7 +151,7 @@ CollectiveFlows::Done CollectiveFlows::ring_all_gather(const CommunicatorRanks& 
 CollectiveFlows::Done CollectiveFlows::tree_all_reduce(const CommunicatorRanks& group, Bytes bytes,
                                                        std::vector<FlowIndex> after) {
   if (group.ranks.size() < 2) return barrier(std::move(after));
-  const Machines machines = by_machine(group);
+  const Machines machines = by_machine(router_.topology(), group);
   const int channels = num_channels(group, machines);
   const int count = static_cast<int>(machines.size());
   std::vector<Edge> edges;
@@ -185,7 +192,7 @@ CollectiveFlows::Done CollectiveFlows::hierarchical_all_reduce(const Communicato
                                                                Bytes bytes,
                                                                std::vector<FlowIndex> after) {
   if (group.ranks.size() < 2) return barrier(std::move(after));
-  const Machines machines = by_machine(group);
+  const Machines machines = by_machine(router_.topology(), group);
   const std::size_t size = machines.front().size();
   for (const auto& members : machines) {
     if (members.size() == size) continue;
@@ -258,7 +265,7 @@ CollectiveFlows::Done CollectiveFlows::all_to_all(const CommunicatorRanks& group
 CollectiveFlows::Done CollectiveFlows::nvls_all_reduce(const CommunicatorRanks& group, Bytes bytes,
                                                        std::vector<FlowIndex> after) {
   if (group.ranks.size() < 2) return barrier(std::move(after));
-  if (by_machine(group).size() != 1) {
+  if (by_machine(router_.topology(), group).size() != 1) {
     return model::fail({.message = "NVLS adds inside one NVSwitch, the ranks are on several"});
   }
   const model::Topology& topology = router_.topology();

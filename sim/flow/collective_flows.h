@@ -76,12 +76,22 @@ class CollectiveFlows {
                                               const std::vector<FlowIndex>& after);
   Done ring(const CommunicatorRanks& group, model::Bytes per_edge, int steps,
             std::vector<FlowIndex> after);
-  std::vector<std::vector<model::RankId>> by_machine(const CommunicatorRanks& group) const;
   FlowIndex barrier(std::vector<FlowIndex> after);
 
   model::Router& router_;
   FlowSet& flows_;
 };
+
+// The edges of every ring of a communicator, ring by ring; see CommunicatorRanks::channels.
+struct RingEdge {
+  model::RankId from, to;
+  int channel = 0;
+};
+struct Rings {
+  int channels = 1;
+  std::vector<RingEdge> edges;
+};
+Rings rings_of(const model::Topology& topology, const CommunicatorRanks& group);
 
 // The parent of each machine in NCCL's binary tree over `count` of them, −1 for the root; `second`
 // is the other tree, in which leaves of the first stand inside.

@@ -14,22 +14,31 @@ FlowSet::FlowSet(const model::Topology& topology) {
 }
 
 FlowIndex FlowSet::add(const Order& order, std::span<const std::int32_t> links) {
-  const auto index = static_cast<FlowIndex>(flows_.size());
+  return add_on(order, links.empty() ? 0 : add_way(links));
+}
+
+WayIndex FlowSet::add_way(std::span<const std::int32_t> links) {
   for (const std::int32_t link : links) {
     MEGATWIN_ASSERT(link >= 0 && static_cast<std::size_t>(link) < capacities_.size(), link);
     MEGATWIN_ASSERT(capacities_[static_cast<std::size_t>(link)].value > 0, link);
   }
+  links_.insert(links_.end(), links.begin(), links.end());
+  way_ends_.push_back(static_cast<std::int32_t>(links_.size()));
+  return static_cast<WayIndex>(way_ends_.size()) - 1;
+}
+
+FlowIndex FlowSet::add_on(const Order& order, WayIndex way) {
+  const auto index = static_cast<FlowIndex>(flows_.size());
+  MEGATWIN_ASSERT(way >= 0 && static_cast<std::size_t>(way) < way_ends_.size(), way);
   for (const FlowIndex before : order.after) {
     MEGATWIN_ASSERT(before >= 0 && before < index, "after a flow that is not there: ", before);
   }
   flows_.push_back({.size = order.size,
                     .start = order.start,
                     .latency = order.latency,
-                    .first_link = static_cast<std::int32_t>(links_.size()),
-                    .num_links = static_cast<std::int32_t>(links.size()),
+                    .way = way,
                     .first_after = static_cast<std::int32_t>(after_.size()),
                     .num_after = static_cast<std::int32_t>(order.after.size())});
-  links_.insert(links_.end(), links.begin(), links.end());
   after_.insert(after_.end(), order.after.begin(), order.after.end());
   return index;
 }
@@ -47,9 +56,14 @@ std::int32_t FlowSet::add_link(model::BytesPerSecond capacity) {
 }
 
 std::span<const std::int32_t> FlowSet::links_of(FlowIndex flow) const {
-  const Flow& f = flows_[static_cast<std::size_t>(flow)];
-  return std::span(links_).subspan(static_cast<std::size_t>(f.first_link),
-                                   static_cast<std::size_t>(f.num_links));
+  return links_on(flows_[static_cast<std::size_t>(flow)].way);
+}
+
+std::span<const std::int32_t> FlowSet::links_on(WayIndex way) const {
+  if (way == 0) return {};
+  const auto end = static_cast<std::size_t>(way_ends_[static_cast<std::size_t>(way)]);
+  const auto first = static_cast<std::size_t>(way_ends_[static_cast<std::size_t>(way) - 1]);
+  return std::span(links_).subspan(first, end - first);
 }
 
 std::span<const FlowIndex> FlowSet::after(FlowIndex flow) const {

@@ -14,12 +14,13 @@
 namespace megatwin::sim {
 
 using FlowIndex = std::int32_t;
+using WayIndex = std::int32_t;  // A list of links that many flows may share.
 
 struct Flow {
   model::Bytes size;       // Nothing: done when its latency has passed, such as a barrier.
   model::Seconds start;    // Not before this.
   model::Seconds latency;  // Paid before the first byte moves; holds no link.
-  std::int32_t first_link = 0, num_links = 0;   // Into FlowSet::links.
+  std::int32_t way = 0;    // Which links, see FlowSet::add_way(); 0: none.
   std::int32_t first_after = 0, num_after = 0;  // Into FlowSet::after.
 };
 
@@ -38,6 +39,9 @@ class FlowSet {
   // Requires: links of this set, flows of `after` added before.
   FlowIndex add(const Order& order, std::span<const std::int32_t> links);
   FlowIndex add(const Order& order, const model::Route& route);
+  // The same for links that were added once; way 0 has none.
+  WayIndex add_way(std::span<const std::int32_t> links);
+  FlowIndex add_on(const Order& order, WayIndex way);
   // A link of its own caps a flow's rate: its index.
   std::int32_t add_link(model::BytesPerSecond capacity);
 
@@ -45,12 +49,15 @@ class FlowSet {
   const std::vector<Flow>& flows() const { return flows_; }
   const std::vector<model::BytesPerSecond>& capacities() const { return capacities_; }
   std::span<const std::int32_t> links_of(FlowIndex flow) const;
+  std::span<const std::int32_t> links_on(WayIndex way) const;
+  std::size_t num_ways() const { return way_ends_.size(); }
   std::span<const FlowIndex> after(FlowIndex flow) const;
 
  private:
   std::vector<model::BytesPerSecond> capacities_;
   std::vector<Flow> flows_;
-  std::vector<std::int32_t> links_;
+  std::vector<std::int32_t> links_;           // Of way 0, way 1, …
+  std::vector<std::int32_t> way_ends_ = {0};  // Where each ends in them.
   std::vector<FlowIndex> after_;
 };
 

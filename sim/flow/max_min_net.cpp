@@ -18,11 +18,11 @@ class MaxMinRun {
     finish_.resize(count, Seconds{-1});
     waits_for_.resize(count);
     ready_.resize(count);
-    followers_.resize(count);
+    routes_.assign(flows.num_ways(), -1);
+    index_followers();
     for (FlowIndex i = 0; i < static_cast<FlowIndex>(count); ++i) {
       ready_[as_index(i)] = flows.flows()[as_index(i)].start.value;
       waits_for_[as_index(i)] = static_cast<int>(flows.after(i).size());
-      for (const FlowIndex before : flows.after(i)) followers_[as_index(before)].push_back(i);
       if (waits_for_[as_index(i)] == 0) enter(i);
     }
   }
@@ -47,6 +47,27 @@ class MaxMinRun {
  private:
   static std::size_t as_index(FlowIndex flow) { return static_cast<std::size_t>(flow); }
 
+  // Who waits for whom, all in one array: followers of flow i from first_follower_[i] on.
+  void index_followers() {
+    const std::size_t count = flows_.size();
+    first_follower_.assign(count + 1, 0);
+    for (FlowIndex i = 0; i < static_cast<FlowIndex>(count); ++i) {
+      for (const FlowIndex before : flows_.after(i)) ++first_follower_[as_index(before) + 1];
+    }
+    for (std::size_t i = 0; i < count; ++i) first_follower_[i + 1] += first_follower_[i];
+    followers_.resize(first_follower_.back());
+    std::vector<std::size_t> next(first_follower_.begin(), first_follower_.end() - 1);
+    for (FlowIndex i = 0; i < static_cast<FlowIndex>(count); ++i) {
+      for (const FlowIndex before : flows_.after(i)) followers_[next[as_index(before)]++] = i;
+    }
+  }
+
+  std::int32_t route_of(WayIndex way) {
+    std::int32_t& route = routes_[as_index(way)];
+    if (route < 0) route = network_.route(flows_.links_on(way));
+    return route;
+  }
+
   void enter(FlowIndex flow) {
     starts_.emplace(ready_[as_index(flow)] + flows_.flows()[as_index(flow)].latency.value, flow);
   }
@@ -58,10 +79,9 @@ class MaxMinRun {
     while (!starts_.empty() && starts_.top().first <= time) {
       const FlowIndex flow = starts_.top().second;
       starts_.pop();
-      const model::Bytes size = flows_.flows()[as_index(flow)].size;
-      const auto links = flows_.links_of(flow);
-      if (size.value > 0 && !links.empty()) {
-        network_.start(flow, size, links);
+      const Flow& started = flows_.flows()[as_index(flow)];
+      if (started.size.value > 0 && started.way != 0) {
+        network_.start_on(flow, started.size, route_of(started.way));
       } else {
         complete(flow, Seconds{time});
       }
@@ -70,7 +90,9 @@ class MaxMinRun {
 
   void complete(FlowIndex flow, Seconds time) {
     finish_[as_index(flow)] = time;
-    for (const FlowIndex follower : followers_[as_index(flow)]) {
+    for (std::size_t f = first_follower_[as_index(flow)]; f < first_follower_[as_index(flow) + 1];
+         ++f) {
+      const FlowIndex follower = followers_[f];
       double& ready = ready_[as_index(follower)];
       ready = std::max(ready, time.value);
       if (--waits_for_[as_index(follower)] == 0) enter(follower);
@@ -84,7 +106,9 @@ class MaxMinRun {
   std::vector<Seconds> finish_;
   std::vector<int> waits_for_;
   std::vector<double> ready_;
-  std::vector<std::vector<FlowIndex>> followers_;
+  std::vector<std::size_t> first_follower_;
+  std::vector<FlowIndex> followers_;
+  std::vector<std::int32_t> routes_;  // Of the network, by way.
 };
 
 class MaxMinNet : public FlowNet {

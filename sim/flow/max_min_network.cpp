@@ -71,8 +71,12 @@ double MaxMinNetwork::end_of(const Bundle& bundle) {
 }
 
 void MaxMinNetwork::start(FlowNumber flow, model::Bytes size, std::span<const std::int32_t> links) {
-  MEGATWIN_ASSERT(size.value > 0 && !links.empty(), "flow ", flow, " of ", size.value, " bytes");
-  const std::int32_t number = bundle_of(links);
+  MEGATWIN_ASSERT(!links.empty(), "flow ", flow, " has no links");
+  start_on(flow, size, bundle_of(links));
+}
+
+void MaxMinNetwork::start_on(FlowNumber flow, model::Bytes size, std::int32_t number) {
+  MEGATWIN_ASSERT(size.value > 0, "flow ", flow, " of ", size.value, " bytes");
   Bundle& bundle = bundles_[as_index(number)];
   if (bundle.pending.empty()) {
     bundle.served = 0;

@@ -26,6 +26,9 @@ class MaxMinNetwork {
   // From now on `flow` moves `size` over `links`. Takes effect before time next moves.
   // Requires: size > 0, at least one link.
   void start(FlowNumber flow, model::Bytes size, std::span<const std::int32_t> links);
+  // The same on a route that was asked for by its links before.
+  std::int32_t route(std::span<const std::int32_t> links) { return bundle_of(links); }
+  void start_on(FlowNumber flow, model::Bytes size, std::int32_t route);
 
   // When the next flow ends, if nothing else happens.
   std::optional<model::Seconds> next_completion();

@@ -191,6 +191,10 @@ Job with_found_splits(const Job& job, const SimulateOptions& options) {
         model::layers_of_virtual_stages(found.transformer, found.plan);
     if (!is_legal(even)) return found;
     plan.layers_per_virtual_stage = even.plan.layers_per_virtual_stage;
+    // Flows, disturbances and failures are laid over the split that is best without them.
+    even.network = model::NetworkKind::Analytic;
+    even.disturbances.clear();
+    even.failures.reset();
     if (const auto split = LayerSearch(even, options).run()) {
       plan.layers_per_virtual_stage = *split;
       found.assumptions.push_back("plan.layers_per_stage auto: " + list_text(*split) +

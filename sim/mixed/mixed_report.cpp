@@ -23,12 +23,6 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-bool differs(const Job& job) {
-  const model::Plan& plan = job.plan;
-  return model::is_mixed(job.cluster) || !plan.tensor_per_stage.empty() ||
-         !plan.micro_batches_per_replica.empty();
-}
-
 // Without work: the bubble, and the wait for other replicas before a reduction can start.
 model::Instant idle_of(const model::StageCost& cost, const RankResult& rank) {
   model::Instant traffic;
@@ -55,6 +49,12 @@ StageShare share_of(const Job& seen, const model::PricedStage& stage, const Rank
 }
 
 }  // namespace
+
+bool ranks_differ(const Job& job) {
+  const model::Plan& plan = job.plan;
+  return model::is_mixed(job.cluster) || !plan.tensor_per_stage.empty() ||
+         !plan.micro_batches_per_replica.empty() || plan.micro_batches_by_cost;
+}
 
 std::vector<ReplicaClass> classes_of(const std::vector<model::JobProgram>& programs) {
   std::vector<ReplicaClass> classes;
@@ -96,7 +96,7 @@ model::FlopPerSecond total_peak(const Job& job) {
 
 void fill_stages(const Job& job, const std::vector<model::JobProgram>& programs,
                  const PipelineResult& result, SimulationReport& report) {
-  if (!differs(job)) return;
+  if (!ranks_differ(job)) return;
   model::StageJobs jobs(job);
   std::size_t rank = 0;
   for (const model::JobProgram& program : programs) {

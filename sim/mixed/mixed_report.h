@@ -13,6 +13,9 @@
 
 namespace megatwin::sim {
 
+// Whether stages or replicas differ in more than their place and their layers.
+bool ranks_differ(const model::Job& job);
+
 // Borrows the programs.
 std::vector<ReplicaClass> classes_of(const std::vector<model::JobProgram>& programs);
 
@@ -23,7 +26,7 @@ std::string node_names(const model::Cluster& cluster);
 // Peak rate of all GPUs of the job, each at the precision of its stage's products.
 model::FlopPerSecond total_peak(const model::Job& job);
 
-// Fills `stages` when the stages or the replicas differ in more than their place.
+// Fills `stages` when ranks_differ().
 // Requires: report.memory is filled, in the order of `result`.
 void fill_stages(const model::Job& job, const std::vector<model::JobProgram>& programs,
                  const PipelineResult& result, SimulationReport& report);

@@ -79,6 +79,7 @@ void Candidates::add_family(const PlanFamily& family, SearchWorker& worker,
   result.counts = no_counts(space_);
   for_each_plan(job_, space_, family, [&](const PlanCode& code, const Plan& plan) {
     const PricedPlan& priced = worker.pricer.price(plan);
+    if (is_endless(plan, priced)) return;
     Candidate candidate{.code = code};
     candidate.memory = worker.memory(plan, priced);
     candidate.bound = step_lower_bound(plan, priced);
@@ -133,6 +134,33 @@ void Candidates::enumerate(const ProgressCallback& progress) {
   });
 }
 
+std::optional<Instant> Candidates::stored_time(const PlanCode& code) const {
+  const auto found =
+      std::lower_bound(stored_.begin(), stored_.end(), code,
+                       [](const StoredTime& stored, const PlanCode& c) { return stored.code < c; });
+  if (found == stored_.end() || found->code != code) return std::nullopt;
+  return found->time;
+}
+
+bool Candidates::is_true(const StoredTime& stored) {
+  for (const Candidate& candidate : fitting_) {
+    if (candidate.code != stored.code) continue;
+    return candidate.bound <= stored.time && worker(0).time(plan(candidate)) == stored.time;
+  }
+  return false;  // Only plans that fit are ever stored.
+}
+
+void Candidates::use(ResultStore& store) {
+  constexpr std::size_t kTried = 3;
+  store_ = &store;
+  stored_ = store.load();
+  for (std::size_t i = 0; i < std::min(kTried, stored_.size()); ++i) {
+    if (is_true(stored_[i * (stored_.size() - 1) / (kTried - 1)])) continue;
+    store.clear();
+    stored_.clear();
+  }
+}
+
 void Candidates::evaluate(std::span<const std::size_t> places) {
   struct Work {
     PlanShape shape;
@@ -140,7 +168,15 @@ void Candidates::evaluate(std::span<const std::size_t> places) {
   };
   std::vector<Work> work;
   for (const std::size_t place : places) {
-    if (!fitting_[place].evaluated) work.push_back({shape_of(plan(fitting_[place])), place});
+    Candidate& candidate = fitting_[place];
+    if (candidate.evaluated) continue;
+    ++num_evaluated_;
+    if (const auto stored = stored_time(candidate.code)) {
+      candidate.time = *stored;
+      candidate.evaluated = true;
+    } else {
+      work.push_back({shape_of(plan(candidate)), place});
+    }
   }
   std::sort(work.begin(), work.end(), [](const Work& a, const Work& b) {
     // Long ones first, so that no thread is left alone with one at the end.
@@ -156,6 +192,7 @@ void Candidates::evaluate(std::span<const std::size_t> places) {
   }
   starts.push_back(work.size());
   parallel_for(starts.size() - 1, num_threads(), [&](std::size_t run, int thread) {
+    std::vector<StoredTime> finished;
     for (std::size_t i = starts[run]; i < starts[run + 1]; ++i) {
       Candidate& candidate = fitting_[work[i].place];
       candidate.time = worker(thread).time(plan(candidate));
@@ -163,9 +200,10 @@ void Candidates::evaluate(std::span<const std::size_t> places) {
       MEGATWIN_ASSERT(candidate.bound <= candidate.time,
                       "a plan beats its bound: ", candidate.bound.ns, " against ",
                       candidate.time.ns);
+      finished.push_back({candidate.code, candidate.time});
     }
+    if (store_ != nullptr) store_->add(finished);
   });
-  num_evaluated_ += static_cast<std::int64_t>(work.size());
 }
 
 void Candidates::evaluate_best(std::size_t count, const ProgressCallback& progress,

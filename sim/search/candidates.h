@@ -16,6 +16,7 @@
 #include "sim/search/memory_profile.h"
 #include "sim/search/plan_list.h"
 #include "sim/search/plan_pricer.h"
+#include "sim/search/result_store.h"
 #include "sim/search/search_space.h"
 #include "sim/search/step_evaluator.h"
 
@@ -68,6 +69,11 @@ class Candidates {
   // Lists every legal plan of the space with its memory and bound; keeps those that fit, by bound.
   void enumerate(const ProgressCallback& progress);
 
+  // From now on times are looked up in the store before they are worked out, and kept there after.
+  // What a store holds is tried on a few plans first; when they come out otherwise, all of it is
+  // forgotten. Call after enumerate(); `store` must outlive this.
+  void use(ResultStore& store);
+
   // Evaluates the candidates at these places, if they were not.
   void evaluate(std::span<const std::size_t> places);
 
@@ -105,9 +111,14 @@ class Candidates {
   std::vector<std::size_t> open_places(const std::vector<std::size_t>& by_memory,
                                        double slack) const;
 
+  std::optional<model::Instant> stored_time(const PlanCode& code) const;
+  bool is_true(const StoredTime& stored);
+
   const model::Job& job_;
   const SearchSpace& space_;
   model::Bytes memory_limit_;
+  ResultStore* store_ = nullptr;
+  std::vector<StoredTime> stored_;  // By code.
   std::vector<std::unique_ptr<SearchWorker>> workers_;
   std::vector<Candidate> fitting_;
   std::vector<std::vector<ValueCount>> counts_;  // By key and index of its value.

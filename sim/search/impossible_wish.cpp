@@ -6,8 +6,10 @@
 
 #include "model/nearest_plans.h"
 #include "model/plan_check.h"
+#include "sim/search/best_plan.h"
 #include "sim/search/loser_reasons.h"
 #include "sim/search/space_key.h"
+#include "sim/simulate.h"
 
 namespace megatwin::sim {
 namespace {
@@ -20,18 +22,12 @@ Bytes limit_of(const Job& job, const SearchOptions& options) {
   return (1 - options.memory_margin) * job.cluster.groups.front().gpu.memory_usable;
 }
 
-int threads_of(const SearchOptions& options) { return std::max(1, options.num_threads); }
-
 // The best plan of a wider search; nothing when it finds none either.
-std::optional<FoundPlan> best_of(const Job& job, const SearchSpace& space,
-                                 const SearchOptions& options) {
-  Candidates candidates(job, space, limit_of(job, options), threads_of(options));
-  candidates.enumerate({});
-  if (candidates.fitting().empty()) return std::nullopt;
-  candidates.evaluate_best(1, {});
-  const Candidate& best = candidates.fitting()[candidates.ranking().front()];
-  return FoundPlan{report_of_plan(job, candidates.plan(best), {.sensitivities = false}),
-                   "dataflow"};
+std::optional<SimulationReport> best_of(const Job& job, const SearchSpace& space,
+                                        const SearchOptions& options) {
+  return best_plan(
+      job, space,
+      {.num_threads = std::max(1, options.num_threads), .memory_margin = options.memory_margin});
 }
 
 // In the order in which people would rather give way.
@@ -51,8 +47,8 @@ void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& o
     const auto found = best_of(job, wider, options);
     if (!found) continue;
     const std::string name(name_of(key));
-    wish.relaxations.push_back({"search." + name + ": allow " + value_text(found->report.plan, key),
-                                found->report.plan, found->report.step_time});
+    wish.relaxations.push_back({"search." + name + ": allow " + value_text(found->plan, key),
+                                found->plan, found->step_time});
   }
   std::stable_sort(wish.relaxations.begin(), wish.relaxations.end(),
                    [](const auto& a, const auto& b) { return *a.step_time < *b.step_time; });
@@ -71,7 +67,22 @@ void relax_machines(const Job& job, const SearchOptions& options, ImpossibleWish
     wish.relaxations.push_back({"cluster: " + std::to_string(group.count) +
                                     " machines instead of " +
                                     std::to_string(job.cluster.groups.front().count),
-                                found->report.plan, found->report.step_time});
+                                found->plan, found->step_time});
+    return;
+  }
+}
+
+// The largest number of machines, by halving, that some plan of the whole space can use.
+void take_fewer_machines(const Job& job, const SearchOptions& options, ImpossibleWish& wish) {
+  Job smaller = job;
+  const int before = job.cluster.groups.front().count;
+  for (int count = before / 2; count >= 1; count /= 2) {
+    smaller.cluster.groups.front().count = count;
+    const auto found = best_of(smaller, whole_space(smaller), options);
+    if (!found) continue;
+    wish.relaxations.push_back(
+        {"cluster: " + std::to_string(count) + " machines instead of " + std::to_string(before),
+         found->plan, found->step_time});
     return;
   }
 }
@@ -86,7 +97,7 @@ void relax_batch(const Job& job, const SearchOptions& options, ImpossibleWish& w
     if (!found) continue;
     wish.relaxations.push_back({"plan.global_batch: " + std::to_string(near.plan.global_batch) +
                                     " instead of " + std::to_string(job.plan.global_batch),
-                                found->report.plan, found->report.step_time});
+                                found->plan, found->step_time});
   }
 }
 
@@ -98,6 +109,11 @@ ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
   if (candidates.num_legal() == 0) {
     wish.message = "no plan of the search space is legal for this model and cluster";
     wish.reasons = model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
+    const auto own = simulate(job, {.sensitivities = false});
+    const auto* refusal = std::get_if<PlanRefusal>(&own);
+    if (wish.reasons.empty() && refusal != nullptr && !refusal->report) {
+      wish.reasons = refusal->reasons;
+    }
   } else {
     const Plan leanest = candidates.plan(*candidates.leanest());
     const Loser miss = large_loser(job, leanest, limit_of(job, options));
@@ -108,8 +124,16 @@ ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
   }
   relax_keys(job, space, options, wish);
   if (wish.relaxations.empty()) relax_batch(job, options, wish);
+  if (candidates.num_legal() == 0) take_fewer_machines(job, options, wish);
   if (wish.relaxations.empty()) relax_machines(job, options, wish);
   return wish;
+}
+
+ImpossibleWish impossible_wish_of(const Job& job, const SearchSpace& space,
+                                  const SearchOptions& options) {
+  Candidates candidates(job, space, limit_of(job, options), std::max(1, options.num_threads));
+  candidates.enumerate({});
+  return impossible_wish(job, space, candidates, options);
 }
 
 }  // namespace megatwin::sim

@@ -12,6 +12,10 @@ namespace megatwin::sim {
 ImpossibleWish impossible_wish(const model::Job& job, const SearchSpace& space,
                                const Candidates& candidates, const SearchOptions& options);
 
+// The same, from the job alone.
+ImpossibleWish impossible_wish_of(const model::Job& job, const SearchSpace& space,
+                                  const SearchOptions& options);
+
 }  // namespace megatwin::sim
 
 #endif  // MEGATWIN_SIM_SEARCH_IMPOSSIBLE_WISH_H_

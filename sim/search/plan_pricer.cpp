@@ -33,7 +33,7 @@ using StageKey = std::tuple<ChunkContent, bool, bool>;
 // What every stage of one content holds beside its chunks.
 struct StageFixed {
   model::Instant optimizer;
-  model::Bytes parameters, gradients, optimizer_state, buffers, overhead;
+  model::Bytes parameters, gradients, optimizer_state, buffers, overhead, step_end;
 };
 
 }  // namespace
@@ -85,6 +85,7 @@ class PlanPricer::TaskTable {
       cost.gradients = fixed.gradients;
       cost.optimizer_state = fixed.optimizer_state;
       cost.buffers = fixed.buffers;
+      cost.step_end = fixed.step_end;
       cost.overhead = fixed.overhead;
     }
     priced.hops = hops(traffic);
@@ -168,7 +169,8 @@ class PlanPricer::TaskTable {
         .gradients = cost.gradients,
         .optimizer_state = cost.optimizer_state,
         .buffers = cost.buffers,
-        .overhead = cost.overhead};
+        .overhead = cost.overhead,
+        .step_end = cost.step_end};
     return place->second;
   }
 
@@ -210,6 +212,8 @@ const ChunkLayout& PlanPricer::layout_of(const Plan& plan) {
 }
 
 PlanPricer::TaskTable& PlanPricer::table_of(const Plan& plan) {
+  // Logits that a pipeline keeps as outputs are not saved a second time.
+  const int keeps_outputs = job_.software.keeps_pipeline_outputs ? std::min(plan.pipeline, 2) : 0;
   const TaskKey key{plan.tensor,
                     plan.context,
                     plan.expert,
@@ -221,7 +225,7 @@ PlanPricer::TaskTable& PlanPricer::table_of(const Plan& plan) {
                     plan.recompute_layers,
                     plan.precision,
                     plan.dispatcher,
-                    sizes_shape_groups_ ? plan.pipeline : 0};
+                    sizes_shape_groups_ ? plan.pipeline : keeps_outputs};
   const auto found = tables_.find(key);
   if (found != tables_.end()) return *found->second;
   if (tables_.size() >= kTablesMax) tables_.clear();

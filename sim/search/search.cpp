@@ -1,6 +1,7 @@
 #include "sim/search/search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <set>
@@ -15,6 +16,7 @@
 #include "sim/search/parallel_for.h"
 #include "sim/search/plan_list.h"
 #include "sim/search/space_key.h"
+#include "sim/search/step_bound.h"
 #include "sim/simulate.h"
 
 namespace megatwin::sim {
@@ -47,6 +49,7 @@ class Search {
       result_.impossible = impossible_wish(job_, space_, candidates_, options_);
       return std::move(result_);
     }
+    if (options_.store != nullptr) candidates_.use(*options_.store);
     if (options_.exhaustive) {
       candidates_.evaluate_all(options_.progress);
     } else {
@@ -73,8 +76,12 @@ class Search {
     if (!model::plan_problems(job_.transformer, job_.plan, job_.cluster, job_.software).empty()) {
       return;
     }
-    SimulationReport report = report_of_plan(job_, job_.plan, {.sensitivities = false});
+    auto answer = simulate(job_, {.sensitivities = false});
     ++result_.evaluated.dataflow;
+    auto* refusal = std::get_if<PlanRefusal>(&answer);
+    if (refusal != nullptr && !refusal->report) return;  // Too long a step to be simulated.
+    SimulationReport report = refusal != nullptr ? std::move(*refusal->report)
+                                                 : std::get<SimulationReport>(std::move(answer));
     if (report.memory_peak <= memory_limit_) {
       result_.baseline = FoundPlan{std::move(report), "dataflow"};
     }
@@ -84,7 +91,7 @@ class Search {
     std::vector<std::size_t> places = candidates_.ranking();
     places.resize(std::min(places.size(), static_cast<std::size_t>(options_.num_best)));
     result_.best.resize(places.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Candidate& candidate = candidates_.fitting()[places[i]];
       SimulationReport report =
@@ -140,7 +147,7 @@ class Search {
       places = std::move(kept);
     }
     result_.front.resize(places.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Candidate& candidate = candidates_.fitting()[places[i]];
       result_.front[i].report =
@@ -200,7 +207,7 @@ class Search {
 
   void explain(const std::vector<Plan>& slow, const std::vector<Plan>& large) {
     result_.losers.resize(slow.size() + large.size());
-    std::size_t done = 0;
+    std::atomic<std::size_t> done = 0;
     parallel_for(result_.losers.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       result_.losers[i] = i < slow.size()
                               ? slow_loser(job_, slow[i], winner())
@@ -257,6 +264,7 @@ class Search {
       effect.refusal = problems.front();
     } else {
       const PricedPlan& priced = worker.pricer.price(changed);
+      if (is_endless(changed, priced)) return;
       effect.memory = worker.memory(changed, priced);
       effect.step_time = model::to_seconds(worker.evaluator.makespan(changed, priced));
       effect.fits = *effect.memory <= memory_limit_;

@@ -22,7 +22,8 @@ struct SearchOptions {
   double memory_margin = 0;  // Share of a GPU's memory that is to stay free.
   int num_best = 10;
   int num_losers = 60;
-  bool exhaustive = false;  // Evaluate every plan that fits; the answer is the same.
+  bool exhaustive = false;       // Evaluate every plan that fits; the answer is the same.
+  ResultStore* store = nullptr;  // Borrowed: where times are kept and taken from.
   ProgressCallback progress;
 };
 

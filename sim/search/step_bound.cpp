@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "sim/step_limit.h"
+
 namespace megatwin::sim {
 namespace {
 
@@ -84,6 +86,17 @@ Nanoseconds longest(const StageHops& hops) {
 }
 
 }  // namespace
+
+bool is_endless(const model::Plan& plan, const PricedPlan& priced) {
+  model::PipelineHop slowest;
+  for (const model::PipelineHop& hop : priced.hops) {
+    slowest.activation = std::max(slowest.activation, hop.activation);
+    slowest.gradient = std::max(slowest.gradient, hop.gradient);
+  }
+  if (plan.pipeline == 1) slowest = {};
+  return std::any_of(priced.stages.begin(), priced.stages.end(),
+                     [&](const StageCost& stage) { return is_endless(plan, stage, slowest); });
+}
 
 Instant step_lower_bound(const model::Plan& plan, const PricedPlan& priced) {
   const Nanoseconds m = plan.num_micro_batches();

@@ -1,8 +1,9 @@
 # Writes docs/accuracy.md from what `megatwin validate` prints, so that the page can only say what was measured.
-# Usage: make_accuracy.py build/release/megatwin > docs/accuracy.md   (from the project's root)
-import collections, json, statistics, subprocess, sys
+# Usage, from the project's root, with the data folder's h200_grid.jsonl and h200_micro.jsonl:
+#   make_accuracy.py build/release/megatwin build/release/tests/costs/operation_accuracy DATA > docs/accuracy.md
+import collections, json, re, statistics, subprocess, sys
 
-megatwin = sys.argv[1]
+megatwin, operation_accuracy, data = sys.argv[1:4]
 ROWS = "scenarios/measured/published_steps.csv"
 APART = "NEMOLS,MEG20,BSV100"
 
@@ -60,14 +61,26 @@ unfit = sum(1 for r in steps["rows"] if "predicted not to fit" in r.get("reason"
 print("\n%d rows ran although the memory model says that they do not fit; their time is scored all the same. Most state no" % unfit)
 print("recomputation (taken as none) and run with some.")
 print("""
-No constant was set by a search over these step times. What was read off published or measured steps is listed, with what the
-score is without it, in docs/constants.md under "Steps": the spine of an HDR fabric (two KORTH rows), the host time of the Megatron
-stacks (the single-node rows below), the overlap of expert traffic by container. There is no command yet that leaves a group out
-and sets those back by itself; the figures there were made by hand.
+No constant was set by a search over these step times. Those that rows of a group had a part in are listed with their neutral
+values in docs/constants.md under "Steps".
 
 NEMOLS rows have no time, MEG20 rows no sequence length, BSV100 rows vary by 40 % between allocations by their authors' own
 warning; they are reported apart.
 """)
+left = validate(ROWS, "--apart", APART, "--leave-each-out")
+print("## Each group left out\n")
+print("`megatwin validate … --leave-each-out`: the constants that a group's own steps had a part in take their neutral values, then")
+print("the group is scored (third column) and all of them are (fourth).\n")
+print("| left out | constants set back | its median error, % | mean over all groups, % |")
+print("|---|---|---|---|")
+for g in left["left_out"]:
+    print("| %s | %s | %s | %s |" % (g["group"], ", ".join("`%s`" % c for c in g["constants"]) or "none",
+                                     percent(g["median_abs_error"]), percent(g["mean_of_group_medians"])))
+print("\nMean of the left-out groups' own medians: **%s %%**; the worst mean over all groups with one left out: %s %%." % (
+    percent(left["mean_of_left_out_medians"]), percent(max(g["mean_of_group_medians"] for g in left["left_out"]))))
+torch_left = validate(ROWS, "--apart", APART, "--leave-out", "H200T")
+print("Without the constants read off steps of PyTorch on one H200 (`--leave-out H200T`) the mean is %s %%.\n" % percent(
+    torch_left["mean_of_group_medians"]))
 print("## What each effect is worth\n")
 print("`megatwin validate … --without EFFECT`: median error of each group in %, with one effect switched off.\n")
 effects = ["wave", "memory-bound", "tensor", "pipeline", "recompute", "data-parallel", "expert", "context", "spread"]
@@ -87,23 +100,44 @@ print("\n## Small models on one node\n")
 print("`megatwin validate scenarios/measured/vtrain_single_node.csv`: 2 to 8 A100, apart from the rest.\n")
 table(small, errors_of(small))
 memory = memory_line(steps) + memory_line(torch)
-magnitudes = sorted(abs(e) for e in memory)
+def memory_text(errors):
+    sizes = sorted(abs(e) for e in errors)
+    return "median error **%s %%**, p90 %s %%, bias %s %%" % (
+        percent(statistics.median(sizes)), percent(sizes[int(0.9 * (len(sizes) - 1))]), percent(statistics.mean(errors), True))
+
+no_slack = memory_line(validate(ROWS, "--apart", APART, "--leave-out", "TT")) + memory_line(torch)
 print("\n## Memory\n")
-print("%d rows state memory (torchtitan in GiB, reserved; BigScience; PyTorch on H200, allocated): median error **%s %%**, p90 %s %%, bias %s %%." % (
-    len(memory), percent(statistics.median(magnitudes)), percent(magnitudes[int(0.9 * (len(magnitudes) - 1))]), percent(statistics.mean(memory), True)))
+print("%d rows state memory (torchtitan in GiB, reserved; BigScience; PyTorch on H200, allocated): %s." % (len(memory), memory_text(memory)))
 print("Compared is what the framework's allocator reports, without CUDA context and NCCL. The slack of fsdp2's allocator (12 %) was")
-print("chosen on the torchtitan rows, so that their part is in sample.")
+print("chosen on the torchtitan rows; without it: %s." % memory_text(no_slack))
+print("What is kept when follows each framework's code: docs/constants.md, \"Memory of the frameworks\".")
 print("The twelve figures of Korthikanti et al. come out of the memory planner over a program: activations to the last digit,")
 print("model states within 1 % (biases and norms are counted here, not there). Test: `KorthikantiMemory`.")
 
+def operations(*arguments):
+    return subprocess.run([operation_accuracy, *arguments], capture_output=True, text=True).stdout
+
+def operation_table(text):
+    print("| operation | rows | bias, % | median, % | p90, % | worst, % |")
+    print("|---|---|---|---|---|---|")
+    for line in text.splitlines():
+        found = re.match(r"(.+?)\s+(\d+)\s+([-+.\d]+)%\s+([.\d]+)%\s+([.\d]+)%\s+([-+.\d]+)%$", line)
+        if found and int(found.group(2)):
+            print("| " + " | ".join(found.groups()) + " |")
+
+grid, micro = data + "/h200_grid.jsonl", data + "/h200_micro.jsonl"
+held_out = operations("--half", grid)
+parts = held_out.split("other half, ")
+print("\n## Single operations on H200\n")
+print("Held out: each half of the grid's shapes judged with a table that holds the other half only (`operation_accuracy --half")
+print("h200_grid.jsonl`). The launch cost of the host that measured drifted between 14 and 21 us over the run; it is read off the short")
+print("products of the other half that were measured just before and after.\n")
+operation_table(parts[1])
+print("\nWith one launch cost for the whole run instead:\n")
+operation_table("\n".join(line for line in parts[2].splitlines() if line.startswith("gemm bf16")))
+print("\n`megatwin validate h200_micro.jsonl --gpu H200-SXM-141GB`, in sample where the profile was fitted on it (docs/constants.md):\n")
+operation_table(operations(micro))
 print("""
-## Single operations on H200
-
-`megatwin validate FILE.jsonl --gpu H200-SXM-141GB` prints errors of the shipped table, in sample. Held out (half of the grid's rows
-kept from the table; `operation_accuracy --half`): bf16 products median 4.8 %, p90 **26 %** (asked: 5 and 15; over 25 us 4.1 and 14),
-fp8 5.6 and 13 %, grouped 2.8 and 7 %, attention 3.0 and 11 % forward, 2.2 and 12 % backward. NCCL on two GPUs 0.7 to 2.2 % median,
-in sample. Why the p90 of small products is out of reach with one number is in docs/constants.md.
-
 ## Known to be weak
 
 * V100: every rate is derived. A GPT of 126M on one V100S comes out 20 % too fast, BigScience's rows 24 %.

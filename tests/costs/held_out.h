@@ -50,17 +50,20 @@ inline model::GpuProfile profile_with_half(int half) {
   return profile;
 }
 
-// Both halves judged, in one summary; with the formula alone when `corrections` is false.
+// Both halves judged, in one summary; with the formula alone when `corrections` is false. The pace
+// of the host that measured is read off the half that is not judged.
 inline sim::OperationValidation judge_halves(const std::vector<scenarios::OperationRow>& rows,
-                                             bool corrections) {
+                                             bool corrections, bool host_known) {
   std::vector<sim::OperationCheck> checks;
   for (const int judged : {0, 1}) {
     model::GpuProfile profile = profile_with_half(1 - judged);
     profile.corrections = corrections;
-    std::vector<scenarios::OperationRow> half;
-    std::copy_if(rows.begin(), rows.end(), std::back_inserter(half),
-                 [&](const auto& row) { return half_of(row) == judged; });
-    const auto part = sim::validate_operations(half, h200(), profile);
+    std::vector<scenarios::OperationRow> half, other;
+    for (const scenarios::OperationRow& row : rows) {
+      (half_of(row) == judged ? half : other).push_back(row);
+    }
+    const sim::HostPace pace = host_known ? sim::HostPace(other, h200(), profile) : sim::HostPace();
+    const auto part = sim::validate_operations(half, h200(), profile, pace);
     checks.insert(checks.end(), part.rows.begin(), part.rows.end());
   }
   return sim::summarise_operations(std::move(checks));

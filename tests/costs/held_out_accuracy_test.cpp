@@ -42,11 +42,10 @@ TEST(HeldOutAccuracy, OtherHalfOfTheGrid) {
   if (!text) GTEST_SKIP() << "no ../shared/data/h200_grid.jsonl";
   const auto rows = scenarios::parse_operation_rows(*text, "h200_grid.jsonl");
   ASSERT_TRUE(rows.has_value()) << model::to_text(rows.error());
-  const sim::OperationValidation all = tests::judge_halves(*rows, true);
-  // The host's launch cost drifted by half over the run and decides the p90 of all products; see
-  // docs/constants.md.
+  const sim::OperationValidation all = tests::judge_halves(*rows, true, true);
+  // The host's launch cost drifted by half over the run; its pace is read off the other half too.
   for (const Goal& goal :
-       {Goal{"gemm bf16", 0.05, 0.28}, Goal{"gemm fp8", 0.07, 0.20},
+       {Goal{"gemm bf16", 0.05, 0.15}, Goal{"gemm fp8", 0.07, 0.20},
         Goal{"grouped_gemm bf16", 0.07, 0.20}, Goal{"attention forward bf16", 0.07, 0.20},
         Goal{"attention backward bf16", 0.07, 0.20}}) {
     expect_within(all, goal);

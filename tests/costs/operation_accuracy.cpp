@@ -49,9 +49,11 @@ int run(int argc, char** argv) {
       continue;
     }
     std::printf("other half, formula and table\n");
-    print(tests::judge_halves(*rows, true));
+    print(tests::judge_halves(*rows, true, true));
+    std::printf("other half, formula and table, one launch cost for the whole run\n");
+    print(tests::judge_halves(*rows, true, false));
     std::printf("other half, formula alone\n");
-    print(tests::judge_halves(*rows, false));
+    print(tests::judge_halves(*rows, false, true));
   }
   return 0;
 }

@@ -10,6 +10,7 @@ namespace megatwin::fuzz {
 void scenario(std::string_view text);
 void quantity(std::string_view text);
 void hf_config(std::string_view text);
+void launch(std::string_view text);
 void measured_rows(std::string_view text);
 void operation_rows(std::string_view text);
 void cluster_descriptions(std::string_view text);

@@ -32,6 +32,7 @@ void replay(const std::string& target, void (*function)(std::string_view)) {
 TEST(ReplayCorpus, Scenario) { replay("scenario", scenario); }
 TEST(ReplayCorpus, Quantity) { replay("quantity", quantity); }
 TEST(ReplayCorpus, HfConfig) { replay("hf_config", hf_config); }
+TEST(ReplayCorpus, Launch) { replay("launch", launch); }
 TEST(ReplayCorpus, MeasuredRows) { replay("measured_rows", measured_rows); }
 TEST(ReplayCorpus, OperationRows) { replay("operation_rows", operation_rows); }
 TEST(ReplayCorpus, ClusterDescriptions) { replay("cluster_descriptions", cluster_descriptions); }

@@ -190,5 +190,68 @@ TEST(Goodput, SparesEndTheWaiting) {
   EXPECT_LT(ratio(simulate_goodput(job, 1).waiting / job.span), 0.001);
 }
 
+// Daly's own examples: 5 minutes to write; a failure a day, every 6 hours, every 15 minutes.
+TEST(Goodput, DalysThreeIntervals) {
+  for (const auto& [mean, minutes] : {std::pair{24 * 60.0, 117.0}, {6 * 60.0, 57.0}, {15.0, 9.1}}) {
+    const Seconds interval =
+        model::daly_interval({.write = 5 * kMinute, .mean_time_to_failure = mean * kMinute});
+    EXPECT_NEAR(ratio(interval / kMinute), minutes, minutes == 9.1 ? 0.05 : 0.5);
+  }
+}
+
+// Where restarts may fail, the closed form that lets them is followed, and the simulated quantiles
+// bracket it.
+TEST(Goodput, BracketsTheClosedFormOfFallibleRestarts) {
+  for (const double restart : {600.0, 1800.0, 5400.0}) {
+    GoodputJob job = llama_job({30}, {restart});
+    job.restart_can_fail = true;
+    const double closed =
+        model::expected_goodput({.interval = job.interval,
+                                 .write = job.checkpoint_blocks,
+                                 .restart = job.restart,
+                                 .mean_time_to_failure = mean_time_between_failures(job.failures),
+                                 .restart_can_fail = true});
+    const GoodputSpread spread = goodput_spread(job, 1000);
+    EXPECT_LE(spread.p05, closed) << restart;
+    EXPECT_GE(spread.p95, closed) << restart;
+    EXPECT_NEAR(spread.mean, closed, 0.005) << restart;
+  }
+}
+
+// One machine fails at the start and is back after ten hours; nothing else does. Waiting for it
+// loses the ten hours; four replicas less one lose a quarter of them and two changes of five
+// minutes.
+TEST(Goodput, ShrinkingBeatsWaitingForARepair) {
+  GoodputJob job{.failures = {{.part = "gpu", .per_day = 0.2}},
+                 .span = 10 * kDay,
+                 .interval = kMinute,
+                 .spares = 0,
+                 .repair = 10 * kHour};
+  job.restart_can_fail = false;
+  GoodputJob elastic = job;
+  elastic.replicas = 4;
+  elastic.reconfiguration = 5 * kMinute;
+  int seen = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const GoodputRun waits = simulate_goodput(job, seed), shrinks = simulate_goodput(elastic, seed);
+    EXPECT_NEAR(shrinks.goodput + (shrinks.redone + shrinks.checkpoints + shrinks.restarts +
+                                   shrinks.waiting + shrinks.shrunk)
+                                          .value /
+                                      job.span.value,
+                1, 1e-9);
+    EXPECT_EQ(shrinks.waiting.value, 0);
+    if (waits.failures == 1 && waits.waiting.value > 35000) {
+      EXPECT_NEAR(waits.waiting.value, 36000, 1e-6);
+      ++seen;
+    }
+    if (shrinks.failures == 1 && shrinks.restarts.value > 500) {
+      EXPECT_NEAR(shrinks.restarts.value, 600, 1e-6);
+      EXPECT_NEAR(shrinks.shrunk.value, (36000 - 300) / 4.0, 1);
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 4);
+}
+
 }  // namespace
 }  // namespace megatwin::sim

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/search/loser_reasons.h"
+#include "sim/search/what_if.h"
 #include "sim/simulate.h"
 #include "tests/search/search_jobs.h"
 #include "tests/sim/seeds.h"
@@ -188,6 +189,23 @@ TEST_F(SearchAnswer, NoSwitchThatFitsImprovesTheBest) {
     if (!effect.fits || effect.key == sim::SpaceKey::OverlapP2p) continue;
     EXPECT_GE(*effect.step_time, best) << name_of(effect.key) << " to " << effect.to;
   }
+}
+
+// Each change against a search of the changed job by itself; more memory never hurts, since every
+// plan that fitted still does.
+TEST_F(SearchAnswer, AnotherClusterBuysWhatASearchOnItFinds) {
+  const auto changes = sim::what_if(job(), [](const model::Job& /*changed*/) { return space(); },
+                                    {.num_threads = 2});
+  ASSERT_EQ(changes.size(), 5U);
+  const model::Seconds now = result().best.front().report.step_time;
+  const auto& memory = changes[2];
+  ASSERT_TRUE(memory.best.has_value());
+  EXPECT_LE(memory.best->step_time, now) << memory.change;
+  model::Job doubled = job();
+  doubled.cluster.groups.front().count *= 2;
+  const auto again = sim::search(doubled, space(), {.num_threads = 2, .num_losers = 0});
+  ASSERT_TRUE(changes[4].best.has_value());
+  EXPECT_EQ(changes[4].best->step_time, again.best.front().report.step_time);
 }
 
 // 175 billion parameters on 8 GPUs: 16 bytes each alone are 350 GB a GPU.

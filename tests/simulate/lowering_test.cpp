@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "model/attention_cost.h"
+#include "model/flops.h"
 #include "model/program/task_price.h"
+#include "scenarios/zoo.h"
 #include "tests/simulate/job_fixture.h"
 
 namespace megatwin::tests {
@@ -37,6 +40,129 @@ TEST(Lowering, CountsTheFlopOfALayerByHand) {
   const model::TaskOps ops = lowered(job, {.dense_layers = 1});
   EXPECT_DOUBLE_EQ(flop_of(ops.forward, false).value,
                    2.0 * 4096 * 4096 * (3072 + 2048 + 14336 + 7168) + 2.0 * 16 * 4096 * 2048 * 256);
+}
+
+// The whole model on one rank: the FLOP of the products and the attention that are priced are those
+// that the utilisation figures count, for every model of the zoo. The conventions leave out the
+// router; rows are rounded down to whole ones an expert.
+TEST(Lowering, PricesTheFlopThatAreCounted) {
+  for (const std::string& name : scenarios::zoo_names()) {
+    const model::Job job = job_from("model: {name: " + name +
+                                    ", sequence_length: 4096}\n"
+                                    "cluster: {nodes: [{type: dgx-h100, count: 1}]}\n"
+                                    "plan: {data: 8, micro_batch: 1, global_batch: 8}\n");
+    const model::Transformer& transformer = job.transformer;
+    model::ChunkContent content{.mtp_layers = static_cast<int>(transformer.num_mtp_layers),
+                                .embedding = true,
+                                .head = true};
+    for (std::int64_t layer = 0; layer < transformer.num_layers; ++layer) {
+      ++(transformer.is_moe_layer(layer) ? content.moe_layers : content.dense_layers);
+    }
+    model::Flop priced;
+    for (const model::MicroOp& op : lowered(job, content).forward) {
+      if (op.name != "router") priced += static_cast<double>(op.count) * op.flop;
+    }
+    const model::ForwardFlop counted =
+        model::forward_flop_per_token(transformer, model::FlopConvention::ModelCausalAttention);
+    const model::Flop sum = counted.layer_matrices + counted.attention_core + counted.head;
+    EXPECT_NEAR(priced.value / (4096 * sum.value), 1, 0.005) << name;
+  }
+}
+
+// 8,192 tokens, a window of 4,096 on every other layer: 8192/2 keys on the full ones, 4096 −
+// 4096²/(2 · 8192) = 3072 on the others, 3584 on average. A window one token short of the sequence
+// changes next to nothing.
+TEST(Lowering, WindowsSeeTheirMeanKeys) {
+  model::Job job = job_from(kLlama);
+  job.transformer.sequence_length = 8192;
+  const auto keys = [&](std::int64_t window, int period) {
+    job.transformer.sliding_window = window;
+    job.transformer.sliding_window_period = period;
+    for (const model::MicroOp& op : lowered(job, {.dense_layers = 1}).forward) {
+      if (op.kind != model::MicroOpKind::Attention) continue;
+      EXPECT_NEAR(op.flop.value / model::attention_flop(op.attention).value, 1, 2e-3);
+      return op.flop.value / (2.0 * 16 * 8192 * 256);
+    }
+    return 0.0;
+  };
+  EXPECT_NEAR(keys(0, 1), 4096, 1);
+  EXPECT_NEAR(keys(8191, 1), 4096, 1);
+  EXPECT_NEAR(keys(4096, 1), 3072, 1);
+  EXPECT_NEAR(keys(4096, 2), 3584, 1);
+  EXPECT_NEAR(keys(128, 2), (127 + 4096) / 2.0, 1);
+}
+
+// A chunk of 2 dense and 3 expert layers, the first 3 layers recomputed: both dense ones, one
+// other.
+TEST(Lowering, PartialRecomputationCountsLayersOfBothKinds) {
+  model::Job job = job_from(
+      "model: {name: deepseek-v2-lite, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 1}]}\n"
+      "plan: {data: 8, micro_batch: 1, global_batch: 8, recompute: full:3}\n");
+  const auto again = [&](const model::ChunkContent& content) {
+    return flop_of(lowered(job, content).backward, true).value;
+  };
+  job.plan.recompute_layers = 3;
+  const double both = again({.dense_layers = 2, .moe_layers = 3});
+  job.plan.recompute_layers = 0;
+  EXPECT_DOUBLE_EQ(both, again({.dense_layers = 2}) + again({.moe_layers = 1}));
+}
+
+// Of a parallel block's halves only one gathers the common input, and only one reduces the sum.
+TEST(Lowering, ParallelBlocksReduceOnce) {
+  model::Job job = job_from(kLlama);
+  const auto collectives = [&] {
+    int count = 0;
+    const model::TaskOps ops = lowered(job, {.dense_layers = 1});
+    for (const auto* list : {&ops.forward, &ops.backward}) {
+      for (const model::MicroOp& op : *list) {
+        count += op.kind == model::MicroOpKind::Collective ? 1 : 0;
+      }
+    }
+    return count;
+  };
+  EXPECT_EQ(collectives(), 4 + 6);  // Backward gathers the inputs of the weight gradients again.
+  job.transformer.parallel_block = true;
+  EXPECT_EQ(collectives(), 2 + 3);
+}
+
+// DeepSeek-V3 on 8 tensor ranks: what is gathered are the latents, (1536 + 512 + 64) a token, not
+// the 7168 of the hidden state.
+TEST(Lowering, LatentAttentionGathersLatents) {
+  const model::Job job = job_from(
+      "model: {name: deepseek-v3, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 16}]}\n"
+      "plan: {tensor: 8, expert: 16, data: 16, micro_batch: 1, global_batch: 16, "
+      "sequence_parallel: true, precision: bf16}\n");
+  int found = 0;
+  for (const model::MicroOp& op : lowered(job, {.dense_layers = 1}).forward) {
+    if (op.name != "latent.gather") continue;
+    ++found;
+    EXPECT_DOUBLE_EQ(op.bytes.value, 4096.0 * (1536 + 512 + 64) * 2);
+  }
+  EXPECT_EQ(found, 1);
+}
+
+// Tensor 1 and expert-tensor 2: the two ranks hold tokens of their own, which meet on both.
+TEST(Lowering, ExpertTensorRanksShareTheirTokens) {
+  model::Job job = job_from(
+      "model: {name: mixtral-8x7b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 2}]}\n"
+      "plan: {expert: 8, expert_tensor: 2, data: 16, micro_batch: 1, global_batch: 16}\n");
+  const auto gathered = [&] {
+    for (const model::MicroOp& op : lowered(job, {.moe_layers = 1}).forward) {
+      if (op.name == "moe.gather") return op.bytes.value;
+    }
+    return 0.0;
+  };
+  EXPECT_DOUBLE_EQ(gathered(), 2.0 * 4096 * 2 * 4096 * 2);
+  const double saved =
+      model::saved_activations({job.transformer, job.plan, job.software}, {.moe_layers = 1})
+          .chunk.value;
+  job.plan.expert_tensor = 1;
+  EXPECT_GT(saved,
+            model::saved_activations({job.transformer, job.plan, job.software}, {.moe_layers = 1})
+                .chunk.value);
 }
 
 // Backward: every product twice, and the fused attention 2.5 times its forward.

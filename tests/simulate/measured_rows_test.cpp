@@ -56,6 +56,86 @@ TEST(MeasuredRows, SayEveryReasonWhyARowIsNoJob) {
   EXPECT_NE(text.find("unknown GPU 'Z9'"), std::string::npos) << text;
 }
 
+MeasuredRow stated_row(const std::string& framework, const std::string& gpu) {
+  MeasuredRow row;
+  row.cells = {{"id", "X-1"},
+               {"framework", framework},
+               {"model_name", "M"},
+               {"layers", "24"},
+               {"hidden", "2048"},
+               {"heads", "16"},
+               {"vocab", "32000"},
+               {"seq_len", "2048"},
+               {"moe", "8 experts top2"},
+               {"gpu", gpu},
+               {"gpus", "8"},
+               {"tp", "4"},
+               {"global_batch", "64"}};
+  return row;
+}
+
+model::Job must_be_job(const MeasuredRow& row) {
+  auto job = job_of(row, shipped_hardware());
+  EXPECT_TRUE(job) << model::to_text(job.error());
+  return *std::move(job);
+}
+
+TEST(MeasuredRows, ReleaseIsAStatedSetting) {
+  MeasuredRow row = stated_row("megatron-core", "GB200 (NVL72)");
+  EXPECT_FALSE(must_be_job(row).software.overlap_expert_parallel);
+  row.cells["framework_version"] = "26.04";
+  EXPECT_FALSE(must_be_job(row).software.overlap_expert_parallel);
+  row.cells["framework_version"] = "26.06";
+  EXPECT_TRUE(must_be_job(row).software.overlap_expert_parallel);
+  row.cells["framework_version"] = "27.01";
+  EXPECT_TRUE(must_be_job(row).software.overlap_expert_parallel);
+  row.cells["gpu"] = "H100-SXM5-80GB";
+  EXPECT_FALSE(must_be_job(row).software.overlap_expert_parallel);
+
+  MeasuredRow titan = stated_row("fsdp2", "H100-SXM5-80GB");
+  titan.cells["overlap"] = "FSDP2+compile";
+  titan.cells["framework_version"] = "2024-12";
+  EXPECT_FALSE(must_be_job(titan).software.fused_cross_entropy);
+  titan.cells["framework_version"] = "2025-06";
+  EXPECT_TRUE(must_be_job(titan).software.fused_cross_entropy);
+}
+
+// With its settings stated, a row is the same job whoever published it.
+TEST(MeasuredRows, SourceDecidesNothing) {
+  const auto rows = read_measured_rows("scenarios/measured/published_steps.csv");
+  ASSERT_TRUE(rows) << model::to_text(rows.error());
+  for (MeasuredRow row : *rows) {
+    const auto job = job_of(row, shipped_hardware());
+    row.cells["id"] = "ANON-" + std::to_string(row.line);
+    row.cells["source"] = row.cells["source_url_or_repo_path"] = "a page of 2025";
+    const auto anonymous = job_of(row, shipped_hardware());
+    ASSERT_EQ(job.has_value(), anonymous.has_value());
+    if (!job) continue;
+    EXPECT_EQ(job->software.overlap_expert_parallel, anonymous->software.overlap_expert_parallel);
+    EXPECT_EQ(job->software.fused_cross_entropy, anonymous->software.fused_cross_entropy);
+    EXPECT_EQ(job->plan.effective_expert_tensor(), anonymous->plan.effective_expert_tensor());
+    EXPECT_EQ(job->assumptions, anonymous->assumptions);
+  }
+}
+
+TEST(MeasuredRows, ComparesReleases) {
+  EXPECT_TRUE(is_older("25.11", "26.06"));
+  EXPECT_TRUE(is_older("26.04", "26.06"));
+  EXPECT_FALSE(is_older("26.06", "26.06"));
+  EXPECT_FALSE(is_older("26.06.01", "26.06"));
+  EXPECT_TRUE(is_older("2024-12", "2025"));
+  EXPECT_FALSE(is_older("2025-06", "2025"));
+  EXPECT_TRUE(is_older("", "2025"));
+}
+
+TEST(MeasuredRows, MemoryHasAUnit) {
+  MeasuredRow row = stated_row("megatron-core", "H100-SXM5-80GB");
+  row.cells["measured_mem_GB"] = "10";
+  EXPECT_DOUBLE_EQ(measurement_of(row).memory->value, 10e9);
+  row.cells["measured_mem_unit"] = "GiB";
+  EXPECT_DOUBLE_EQ(measurement_of(row).memory->value, 10.0 * 1024 * 1024 * 1024);
+}
+
 TEST(MeasuredRows, RefuseATableWithoutIds) {
   EXPECT_FALSE(parse_measured_rows("a,b\n1,2\n", "f"));
   EXPECT_FALSE(parse_measured_rows("", "f"));

@@ -1,13 +1,16 @@
 #include "sim/validate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "model/step_constants.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/measured_rows.h"
+#include "sim/leave_out.h"
 
 namespace megatwin::sim {
 namespace {
@@ -45,6 +48,45 @@ TEST(Validate, PublishedRowsStayWithinThePromise) {
       EXPECT_LE(group.median_abs_error, 0.12) << group.group;
     }
   }
+}
+
+// Each group with the constants that its own steps had a part in set to their neutral values.
+TEST(Validate, LeftOutGroupsStayWithinThePromise) {
+  const auto rows = scenarios::read_measured_rows("scenarios/measured/published_steps.csv");
+  ASSERT_TRUE(rows) << model::to_text(rows.error());
+  const ValidateOptions options{.apart = {"NEMOLS", "MEG20", "BSV100"}};
+  const model::HardwareCatalogue catalogue = scenarios::shipped_hardware();
+  Validation all = validate_steps(*rows, catalogue, options);
+  leave_each_out(*rows, catalogue, options, all);
+  EXPECT_LE(all.mean_of_left_out_medians, 0.10);
+  for (const LeftOutGroup& left : all.left_out) {
+    EXPECT_LE(left.mean_of_group_medians, 0.10) << left.group;
+  }
+}
+
+// Leaving a group out changes what it had a part in, and nothing else.
+TEST(Validate, LeavingOutSetsBackExactlyItsConstants) {
+  for (const model::StepConstant& constant : model::step_constants()) {
+    ASSERT_FALSE(constant.groups.empty()) << constant.name;
+    for (const std::string_view group : constant.groups) {
+      const auto found = model::constants_read_from({std::string(group)});
+      EXPECT_NE(std::find_if(found.begin(), found.end(),
+                             [&](const auto* other) { return other->name == constant.name; }),
+                found.end());
+    }
+  }
+  model::Job job;
+  job.software = model::software_stack(model::Framework::Megatron2021);
+  job.profile.gemm_in_step = 1.03;
+  model::forget_steps_of({"VTM"}, job);
+  EXPECT_EQ(job.software.host_factor, 1);
+  EXPECT_EQ(job.profile.gemm_in_step, 1.03);
+  EXPECT_EQ(job.cluster.fabric.spine_efficiency, 0);
+  model::forget_steps_of({"KORTH"}, job);
+  EXPECT_EQ(job.cluster.fabric.spine_efficiency, 1);
+  job.cluster.fabric.spine_efficiency = 0.7;  // Stated by the user.
+  model::forget_steps_of({"KORTH"}, job);
+  EXPECT_EQ(job.cluster.fabric.spine_efficiency, 0.7);
 }
 
 }  // namespace

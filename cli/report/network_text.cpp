@@ -1,0 +1,140 @@
+#include "cli/report/network_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/report/format.h"
+
+namespace megatwin::cli {
+namespace {
+
+ReportSection links_section(const sim::SimulationReport& report) {
+  ReportSection section{.title = "Links that delay traffic, the worst first", .lines = {}};
+  for (const sim::LinkLoad& load : report.links) {
+    std::string line = fmt::format(
+        "{}: {:.4g} GB/s, {} busy, {} users would want {:.4g} GB/s; delays them by {} in all",
+        load.link, load.capacity.value / 1e9, format_percent(load.full), load.num_users,
+        load.demand.value / 1e9, format_time(load.delay));
+    for (const std::string& user : load.users) line += fmt::format("\n      {}", user);
+    section.lines.push_back(std::move(line));
+  }
+  return section;
+}
+
+ReportSection disturbance_section(const sim::SimulationReport& report) {
+  const sim::DisturbanceReport& disturbed = *report.disturbed;
+  ReportSection section{.title = "What the disturbances do", .lines = {}};
+  for (const std::string& cause : disturbed.causes) section.lines.push_back("cause: " + cause);
+  section.lines.insert(section.lines.end(), disturbed.chain.begin(), disturbed.chain.end());
+  return section;
+}
+
+ReportSection goodput_section(const sim::GoodputReport& goodput) {
+  ReportSection section{
+      .title = fmt::format("{} of training under failures", format_time(goodput.job.span)),
+      .lines = {}};
+  auto& lines = section.lines;
+  lines.push_back(fmt::format("a failure every {} on average",
+                              format_time(goodput.mean_time_between_failures)));
+  lines.push_back(fmt::format(
+      "a checkpoint of {:.4g} GB blocks for {} and is durable after {}",
+      goodput.checkpoint.value / 1e9, format_time(goodput.job.checkpoint_blocks),
+      format_time(std::max(goodput.job.checkpoint_blocks, goodput.job.checkpoint_durable))));
+  lines.push_back(fmt::format(
+      "checkpoints every {} of work; Young {}, Daly {} (first order {}), best simulated {}",
+      format_time(goodput.job.interval), format_time(goodput.young), format_time(goodput.daly),
+      format_time(goodput.daly_first_order), format_time(goodput.best_simulated)));
+  const sim::GoodputSpread& spread = goodput.spread;
+  lines.push_back(fmt::format(
+      "goodput {} on average, {} to {} in nine of ten runs ({} seeds from {}); closed form {}, "
+      "effective training time ratio {}",
+      format_percent(spread.mean), format_percent(spread.p05), format_percent(spread.p95),
+      goodput.seeds, goodput.first_seed, format_percent(goodput.expected),
+      format_percent(goodput.expected_ratio)));
+  lines.push_back(fmt::format(
+      "lost: {} to work done again, {} to checkpoints, {} to detection and restart, {} waiting for "
+      "a node, {} to missing replicas",
+      format_percent(spread.redone), format_percent(spread.checkpoints),
+      format_percent(spread.restarts), format_percent(spread.waiting),
+      format_percent(spread.shrunk)));
+  return section;
+}
+
+void write_links(JsonWriter& json, const sim::SimulationReport& report) {
+  json.key("links");
+  json.begin_array();
+  for (const sim::LinkLoad& load : report.links) {
+    json.begin_object();
+    json.member("link", load.link);
+    json.member("capacity_bytes_per_s", load.capacity.value);
+    json.member("demand_bytes_per_s", load.demand.value);
+    json.member("carried_bytes", load.carried.value);
+    json.member("busy_fraction", load.full);
+    json.member("delay_s", load.delay.value);
+    json.member("num_users", load.num_users);
+    json.member("users", load.users);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_goodput(JsonWriter& json, const sim::GoodputReport& goodput) {
+  json.key("goodput");
+  json.begin_object();
+  json.member("mean", goodput.spread.mean);
+  json.member("p05", goodput.spread.p05);
+  json.member("p50", goodput.spread.p50);
+  json.member("p95", goodput.spread.p95);
+  json.member("seeds", goodput.seeds);
+  json.member("closed_form", goodput.expected);
+  json.member("effective_training_time_ratio", goodput.expected_ratio);
+  json.member("mean_time_between_failures_s", goodput.mean_time_between_failures.value);
+  json.member("failures_mean", goodput.spread.failures_mean);
+  json.member("span_s", goodput.job.span.value);
+  json.member("interval_s", goodput.job.interval.value);
+  json.member("young_interval_s", goodput.young.value);
+  json.member("daly_first_order_interval_s", goodput.daly_first_order.value);
+  json.member("daly_interval_s", goodput.daly.value);
+  json.member("best_simulated_interval_s", goodput.best_simulated.value);
+  json.member("checkpoint_bytes", goodput.checkpoint.value);
+  json.member("checkpoint_blocks_s", goodput.job.checkpoint_blocks.value);
+  json.member("checkpoint_durable_s", goodput.job.checkpoint_durable.value);
+  json.member("lost_redone", goodput.spread.redone);
+  json.member("lost_checkpoints", goodput.spread.checkpoints);
+  json.member("lost_restarts", goodput.spread.restarts);
+  json.member("lost_waiting", goodput.spread.waiting);
+  json.member("lost_missing_replicas", goodput.spread.shrunk);
+  json.end_object();
+}
+
+}  // namespace
+
+std::vector<ReportSection> network_sections(const sim::SimulationReport& report) {
+  std::vector<ReportSection> sections;
+  if (report.disturbed) sections.push_back(disturbance_section(report));
+  if (!report.links.empty()) sections.push_back(links_section(report));
+  if (report.goodput) sections.push_back(goodput_section(*report.goodput));
+  return sections;
+}
+
+void write_network_members(JsonWriter& json, const sim::SimulationReport& report) {
+  if (report.network_flows + report.network_closed_form > 0) {
+    json.member("network_flows", report.network_flows);
+    json.member("network_closed_form", report.network_closed_form);
+    write_links(json, report);
+  }
+  if (report.disturbed) {
+    json.key("disturbances");
+    json.begin_object();
+    json.member("undisturbed_step_time_s", report.disturbed->undisturbed_step_time.value);
+    json.member("step_time_change_s",
+                (report.step_time - report.disturbed->undisturbed_step_time).value);
+    json.member("causes", report.disturbed->causes);
+    json.member("chain", report.disturbed->chain);
+    json.end_object();
+  }
+  if (report.goodput) write_goodput(json, *report.goodput);
+}
+
+}  // namespace megatwin::cli

@@ -1,0 +1,230 @@
+#include "scenarios/disturbance_reader.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "model/topology/fabric_topology.h"
+
+namespace megatwin::scenarios {
+namespace {
+
+using model::Disturbance;
+using model::DisturbanceKind;
+
+constexpr NumberRange kFactor{.min = 1, .max = 1e6};
+
+// "n3/gpu2" of the GPU that has this number when machines are filled in order; its clock, too.
+struct Place {
+  std::string name;
+  const model::Gpu* gpu = nullptr;
+};
+
+std::optional<Place> place_of(std::int64_t rank, const model::Cluster& cluster) {
+  std::int64_t machine = 0;
+  for (const model::NodeGroup& group : cluster.groups) {
+    const std::int64_t gpus = std::int64_t{group.count} * group.node.num_gpus;
+    if (rank < gpus) {
+      return Place{"n" + std::to_string(machine + rank / group.node.num_gpus) + "/gpu" +
+                       std::to_string(rank % group.node.num_gpus),
+                   &group.gpu};
+    }
+    rank -= gpus;
+    machine += group.count;
+  }
+  return std::nullopt;
+}
+
+class DisturbanceReader {
+ public:
+  DisturbanceReader(MapReader& reader, const model::Cluster& cluster)
+      : reader_(reader), cluster_(cluster) {}
+
+  std::optional<Disturbance> read() {
+    reader_.require("kind",
+                    "slow-gpu, jitter, slow-link, flapping-link, pcie-width, dead-nic, "
+                    "background, expert-imbalance or slow-storage");
+    const auto kind = reader_.choice<DisturbanceKind>(
+        "kind", {{"slow-gpu", DisturbanceKind::SlowGpu},
+                 {"jitter", DisturbanceKind::Jitter},
+                 {"slow-link", DisturbanceKind::SlowLink},
+                 {"flapping-link", DisturbanceKind::FlappingLink},
+                 {"pcie-width", DisturbanceKind::PcieWidth},
+                 {"dead-nic", DisturbanceKind::DeadNic},
+                 {"background", DisturbanceKind::Background},
+                 {"expert-imbalance", DisturbanceKind::ExpertImbalance},
+                 {"slow-storage", DisturbanceKind::SlowStorage}});
+    if (!kind) return std::nullopt;
+    Disturbance d{.kind = *kind};
+    read_fields(d);
+    reader_.finish();
+    return d;
+  }
+
+ private:
+  void read_fields(Disturbance& d) {
+    switch (d.kind) {
+      case DisturbanceKind::SlowGpu:
+        return read_slow_gpu(d);
+      case DisturbanceKind::Jitter:
+        d.deviation = needed(reader_.read<double>("deviation", parse_share), "deviation",
+                             "a part of the time, such as 2 %");
+        return;
+      case DisturbanceKind::SlowLink:
+        read_cable(d);
+        d.factor = needed(reader_.number("factor", kFactor), "factor", "a number of 1 or more");
+        return;
+      case DisturbanceKind::FlappingLink:
+        read_cable(d);
+        d.down = needed(reader_.read("down", parse_time), "down", "a time");
+        d.period = needed(reader_.read("every", parse_time), "every", "a time");
+        if (d.down >= d.period && d.period.value > 0) {
+          reader_.error_at(*reader_.find("down"), "down", "the link is never up",
+                           "less than every");
+        }
+        return;
+      case DisturbanceKind::PcieWidth:
+        d.at = needed(reader_.text("at"), "at", "a GPU or an adapter, such as n0/gpu3");
+        d.lanes = static_cast<int>(
+            needed(reader_.integer("lanes", {.min = 1, .max = 16}), "lanes", "1 to 16"));
+        return;
+      case DisturbanceKind::DeadNic:
+        d.at = needed(reader_.text("nic"), "nic", "an adapter, such as n2/nic5");
+        return;
+      case DisturbanceKind::Background:
+        d.at = needed(reader_.text("from"), "from", "a GPU, such as n0/gpu0");
+        d.to = needed(reader_.text("to"), "to", "a GPU, such as n9/gpu0");
+        d.rate = needed(reader_.read("rate", parse_bandwidth), "rate", "a rate");
+        return;
+      case DisturbanceKind::ExpertImbalance:
+        d.factor = needed(reader_.number("factor", kFactor), "factor", "a number of 1 or more");
+        return;
+      case DisturbanceKind::SlowStorage:
+        d.rate = needed(reader_.read("bandwidth", parse_bandwidth), "bandwidth", "a rate");
+        return;
+    }
+  }
+
+  void read_slow_gpu(Disturbance& d) {
+    const auto rank = reader_.integer("rank", {.min = 0, .max = 10'000'000});
+    const auto name = reader_.text("gpu");
+    if (!rank && !name) reader_.require("rank", "a number of a GPU, or gpu with its name");
+    const model::Gpu* gpu = cluster_.groups.empty() ? nullptr : &cluster_.groups.front().gpu;
+    if (rank) {
+      const auto place = place_of(*rank, cluster_);
+      if (place) {
+        d.at = place->name;
+        gpu = place->gpu;
+      } else if (!cluster_.groups.empty()) {
+        reader_.error_at(*reader_.find("rank"), "rank", "the cluster has no such GPU",
+                         "0 to " + std::to_string(cluster_.num_gpus() - 1));
+      }
+    } else if (name) {
+      d.at = *name;
+    }
+    const auto factor = reader_.number("factor", kFactor);
+    const auto clock = reader_.read("clock", parse_frequency);
+    if (factor.has_value() == clock.has_value()) {
+      reader_.error_at(reader_.node(), "factor", "one of factor and clock has to be given",
+                       "factor: 1.3, or clock: 1.2 GHz");
+      return;
+    }
+    // Time goes with the clock for what computes; memory-bound kernels slow less.
+    d.factor = factor ? *factor : clock_factor(*clock, gpu);
+  }
+
+  double clock_factor(model::Hertz clock, const model::Gpu* gpu) {
+    if (gpu == nullptr || gpu->boost_clock.value <= 0) return 1;
+    const double factor = gpu->boost_clock.value / clock.value;
+    if (factor >= 1) return factor;
+    reader_.error_at(*reader_.find("clock"), "clock", "is above the boost clock",
+                     "at most " + std::to_string(gpu->boost_clock.value / 1e9) + " GHz");
+    return 1;
+  }
+
+  void read_cable(Disturbance& d) {
+    d.at = needed(reader_.text("from"), "from", "one end, such as n0/nic0");
+    d.to = needed(reader_.text("to"), "to", "the other end, such as rail0/leaf0");
+  }
+
+  static model::Result<double> parse_share(std::string_view text, Zero) {
+    return parse_fraction(text);
+  }
+
+  template <class Value>
+  Value needed(std::optional<Value> value, std::string_view key, std::string_view allowed) {
+    if (!value) reader_.require(key, allowed);
+    return value.value_or(Value{});
+  }
+
+  MapReader& reader_;
+  const model::Cluster& cluster_;
+};
+
+// The parts that a disturbance names, in the words of the topology.
+std::vector<std::string> parts_of(const Disturbance& d) {
+  std::vector<std::string> parts;
+  for (const std::string& part : {d.at, d.to}) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+// Requires: one disturbance for each item.
+void check_names(MapReader& scenario, const TreeNode& list, const model::Cluster& cluster,
+                 const std::vector<Disturbance>& disturbances) {
+  const auto topology = model::build_topology(cluster);
+  if (!topology) return;  // Said where the cluster is used.
+  std::set<std::string, std::less<>> names;
+  for (model::VertexId id; id.value < topology->num_vertices(); ++id.value) {
+    names.insert(topology->vertex(id).name);
+  }
+  for (std::size_t i = 0; i < disturbances.size(); ++i) {
+    const Disturbance& d = disturbances[i];
+    const std::string key = "disturbances[" + std::to_string(i) + "]";
+    bool known = true;
+    for (const std::string& part : parts_of(d)) {
+      if (names.contains(part)) continue;
+      known = false;
+      scenario.error_at(list.items[i], key, "the cluster has no part " + quoted(part),
+                        "names as 'megatwin topology show' prints them, such as n0/gpu0, n0/nic1, "
+                        "rail0/leaf0");
+    }
+    const bool cable =
+        d.kind == DisturbanceKind::SlowLink || d.kind == DisturbanceKind::FlappingLink;
+    if (!known || !cable || topology->find_link(d.at, d.to).value >= 0) continue;
+    scenario.error_at(list.items[i], key, "no cable joins " + quoted(d.at) + " and " + quoted(d.to),
+                      "two neighbours of 'megatwin topology show'");
+  }
+}
+
+}  // namespace
+
+std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
+                                                  const model::Cluster& cluster) {
+  std::vector<model::Disturbance> disturbances;
+  const TreeNode* list = scenario.find("disturbances");
+  if (list == nullptr) return disturbances;
+  if (list->kind != TreeKind::Sequence) {
+    scenario.error_at(*list, "disturbances", "is no list",
+                      "- {kind: slow-gpu, rank: 0, factor: 2}");
+    return disturbances;
+  }
+  for (std::size_t i = 0; i < list->items.size(); ++i) {
+    MapReader item(scenario.context(), list->items[i],
+                   scenario.path_of("disturbances[" + std::to_string(i) + "]"));
+    if (list->items[i].kind != TreeKind::Map) continue;
+    if (auto disturbance = DisturbanceReader(item, cluster).read()) {
+      disturbances.push_back(*std::move(disturbance));
+    }
+  }
+  const bool named = std::any_of(disturbances.begin(), disturbances.end(),
+                                 [](const Disturbance& d) { return !parts_of(d).empty(); });
+  const bool whole = disturbances.size() == list->items.size() && !cluster.groups.empty();
+  if (named && whole) check_names(scenario, *list, cluster, disturbances);
+  return disturbances;
+}
+
+}  // namespace megatwin::scenarios

@@ -1,0 +1,21 @@
+// `disturbances`: a list of what goes wrong, one map each with its `kind`.
+#ifndef MEGATWIN_SCENARIOS_DISTURBANCE_READER_H_
+#define MEGATWIN_SCENARIOS_DISTURBANCE_READER_H_
+
+#include <vector>
+
+#include "model/disturbance.h"
+#include "model/hardware.h"
+#include "scenarios/map_reader.h"
+
+namespace megatwin::scenarios {
+
+// Reads `disturbances` of the scenario. A GPU may be given as `rank`, which is its number in the
+// cluster, or as `gpu` by its name; either comes out as the name. Whether a cable of a name exists
+// is found when the topology is built.
+std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
+                                                  const model::Cluster& cluster);
+
+}  // namespace megatwin::scenarios
+
+#endif  // MEGATWIN_SCENARIOS_DISTURBANCE_READER_H_

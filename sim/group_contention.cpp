@@ -1,0 +1,188 @@
+#include "sim/group_contention.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/collective_cost.h"
+#include "model/program/group_topology.h"
+#include "sim/flow/collective_flows.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::BytesPerSecond;
+using model::CollectiveKind;
+using model::GroupKind;
+using model::RankId;
+using model::RankLayout;
+using model::Seconds;
+
+// Large, so that ratios are those of bandwidths.
+constexpr model::Bytes kLarge{256e6};
+constexpr std::size_t kLinksShown = 4;
+
+// One round of collectives: every group of a kind in some stages, at once.
+class Round {
+ public:
+  Round(const model::Job& job, JobNetwork& network, GroupKind kind)
+      : job_(job), layout_(job.plan), network_(network), kind_(kind), ways_(network.topology()) {
+    const CollectiveKind collective =
+        kind == GroupKind::Expert ? CollectiveKind::AllToAll : CollectiveKind::AllGather;
+    alone_ = model::collective_time(collective, kLarge, model::group_topology(job, kind)).time;
+    rate_ = ring_rate(job, kind);
+  }
+
+  model::Result<bool> add_stage(int stage) {
+    for (int r = 0; r < job_.plan.gpus(); ++r) {
+      const RankId rank{r};
+      if (layout_.coordinates(rank).pipeline != stage || layout_.leader(kind_, rank) != rank) {
+        continue;
+      }
+      const std::vector<RankId> members = layout_.members(kind_, rank);
+      if (!leaves_good_machine(members)) continue;
+      if (kind_ == GroupKind::Expert) {
+        MEGATWIN_TRY([[maybe_unused]] const bool added, add_all_to_all(members, stage));
+      } else {
+        MEGATWIN_TRY([[maybe_unused]] const bool added, add_ring(members, stage));
+      }
+    }
+    return true;
+  }
+
+  // The factor of each stage that was added; nothing when no link is short.
+  struct Answer {
+    std::vector<double> by_stage;
+    std::vector<LinkLoad> links;
+  };
+  model::Result<Answer> solve(const FlowNet& net) {
+    Answer answer{.by_stage =
+                      std::vector<double>(static_cast<std::size_t>(job_.plan.pipeline), 1.0)};
+    FlowSet flows = ways_.settle();
+    if (ways_.num_contended_links() == 0) return answer;
+    std::vector<std::pair<FlowIndex, int>> sent;
+    for (const auto& [handle, stage] : users_) {
+      if (!ways_.contended(handle)) continue;
+      sent.emplace_back(ways_.add_flow(flows, handle, alone_, {}), stage);
+    }
+    MEGATWIN_TRY(const std::vector<Seconds> finish, net.finish_times(flows));
+    Seconds span;
+    for (const auto& [flow, stage] : sent) {
+      const Seconds end = finish[static_cast<std::size_t>(flow)];
+      double& factor = answer.by_stage[static_cast<std::size_t>(stage)];
+      factor = std::max(factor, ratio(end / alone_));
+      span = std::max(span, end);
+    }
+    answer.links = ways_.loads(flows, finish, span, kLinksShown);
+    return answer;
+  }
+
+ private:
+  bool leaves_good_machine(const std::vector<RankId>& members) const {
+    if (members.size() < 2) return false;
+    const int first = network_.machine_of(members.front());
+    for (const RankId rank : members) {
+      const int machine = network_.machine_of(rank);
+      if (machine != first || network_.disturbed_inside(machine)) return true;
+    }
+    return false;
+  }
+
+  model::Result<bool> add_user(const model::FlowKey& key, BytesPerSecond rate, int stage) {
+    MEGATWIN_TRY(const JobNetwork::Way way, network_.way(key));
+    const FlowUser user{.kind = FlowUser::Kind::Group, .stage = stage, .rank = key.from};
+    users_.emplace_back(ways_.add(way.route, std::min(rate, way.undisturbed), user), stage);
+    return true;
+  }
+
+  model::Result<bool> add_ring(const std::vector<RankId>& members, int stage) {
+    const Rings rings = rings_of(network_.topology(), {.ranks = members});
+    for (const RingEdge& edge : rings.edges) {
+      MEGATWIN_TRY([[maybe_unused]] const bool added,
+                   add_user({edge.from, edge.to, edge.channel}, rate_ / rings.channels, stage));
+    }
+    return true;
+  }
+
+  // What a rank sends over the network moves in the time of the whole, spread over its peers.
+  model::Result<bool> add_all_to_all(const std::vector<RankId>& members, int stage) {
+    const model::Bytes part = kLarge / static_cast<double>(members.size());
+    for (const RankId from : members) {
+      for (const RankId to : members) {
+        if (network_.machine_of(from) == network_.machine_of(to)) continue;
+        MEGATWIN_TRY([[maybe_unused]] const bool added, add_user({from, to}, part / alone_, stage));
+      }
+    }
+    return true;
+  }
+
+  const model::Job& job_;
+  RankLayout layout_;
+  JobNetwork& network_;
+  GroupKind kind_;
+  CappedWays ways_;
+  Seconds alone_;
+  BytesPerSecond rate_;
+  std::vector<std::pair<CappedWays::Handle, int>> users_;
+};
+
+void keep_worse(std::vector<LinkLoad>& kept, std::vector<LinkLoad> links) {
+  if (!links.empty() && (kept.empty() || links.front().delay > kept.front().delay)) {
+    kept = std::move(links);
+  }
+}
+
+}  // namespace
+
+BytesPerSecond ring_rate(const model::Job& job, GroupKind kind) {
+  const model::GroupTopology group = model::group_topology(job, kind);
+  if (group.ranks < 2) return {};
+  return model::collective_time(CollectiveKind::AllGather, kLarge, group).busbw;
+}
+
+model::Result<GroupContention> group_contention(const model::Job& job, JobNetwork& network,
+                                                const FlowNet& net) {
+  GroupContention contention;
+  const auto stages = static_cast<std::size_t>(job.plan.pipeline);
+  contention.tensor = contention.context = contention.expert = contention.data =
+      std::vector<double>(stages, 1.0);
+  const RankLayout layout(job.plan);
+  const auto all_at_once = [&](GroupKind kind,
+                               std::vector<double>& by_stage) -> model::Result<bool> {
+    if (layout.group_size(kind) < 2) return true;
+    Round round(job, network, kind);
+    for (int stage = 0; stage < job.plan.pipeline; ++stage) {
+      MEGATWIN_TRY([[maybe_unused]] const bool added, round.add_stage(stage));
+    }
+    MEGATWIN_TRY(auto answer, round.solve(net));
+    for (std::size_t s = 0; s < stages; ++s) {
+      by_stage[s] = std::max(by_stage[s], answer.by_stage[s]);
+    }
+    keep_worse(contention.links, std::move(answer.links));
+    return true;
+  };
+  const auto stage_by_stage = [&](GroupKind kind) -> model::Result<bool> {
+    if (layout.group_size(kind) < 2) return true;
+    for (int stage = 0; stage < job.plan.pipeline; ++stage) {
+      Round round(job, network, kind);
+      MEGATWIN_TRY([[maybe_unused]] const bool added, round.add_stage(stage));
+      MEGATWIN_TRY(auto answer, round.solve(net));
+      double& factor = contention.data[static_cast<std::size_t>(stage)];
+      factor = std::max(factor, answer.by_stage[static_cast<std::size_t>(stage)]);
+      keep_worse(contention.links, std::move(answer.links));
+    }
+    return true;
+  };
+  MEGATWIN_TRY([[maybe_unused]] const bool tensor,
+               all_at_once(GroupKind::Tensor, contention.tensor));
+  MEGATWIN_TRY([[maybe_unused]] const bool context,
+               all_at_once(GroupKind::Context, contention.context));
+  if (job.transformer.experts) {
+    MEGATWIN_TRY([[maybe_unused]] const bool expert,
+                 all_at_once(GroupKind::Expert, contention.expert));
+    MEGATWIN_TRY([[maybe_unused]] const bool expert_data, stage_by_stage(GroupKind::ExpertData));
+  }
+  MEGATWIN_TRY([[maybe_unused]] const bool data, stage_by_stage(GroupKind::Data));
+  return contention;
+}
+
+}  // namespace megatwin::sim

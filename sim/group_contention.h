@@ -1,0 +1,32 @@
+// How much slower the collectives of a job's groups are on the real placement than their closed
+// form says, when all groups that run at the same time do. 1 where links suffice.
+#ifndef MEGATWIN_SIM_GROUP_CONTENTION_H_
+#define MEGATWIN_SIM_GROUP_CONTENTION_H_
+
+#include <array>
+#include <vector>
+
+#include "sim/flow/capped_ways.h"
+#include "sim/flow/flow_net.h"
+#include "sim/job_network.h"
+
+namespace megatwin::sim {
+
+struct GroupContention {
+  // By stage, each at least 1. Data holds dense and expert weights alike.
+  std::vector<double> tensor, context, expert, data;
+  std::vector<LinkLoad> links;  // Of the kind that lost most, the worst first.
+};
+
+// Tensor, context and expert groups of all stages talk at once, as every micro-batch makes them;
+// the data-parallel groups of one stage do so among themselves. Rings, and all-to-all for experts.
+// Errors: no route; what the FlowNet refuses.
+model::Result<GroupContention> group_contention(const model::Job& job, JobNetwork& network,
+                                                const FlowNet& net);
+
+// What a ring of this group's kind reaches alone: its bus bandwidth for large messages.
+model::BytesPerSecond ring_rate(const model::Job& job, model::GroupKind kind);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_GROUP_CONTENTION_H_

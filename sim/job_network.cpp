@@ -1,0 +1,201 @@
+#include "sim/job_network.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <utility>
+
+#include "model/assert.h"
+#include "model/topology/fabric_topology.h"
+#include "sim/failures.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Disturbance;
+using model::DisturbanceKind;
+using model::LinkId;
+using model::LinkKind;
+using model::RankId;
+using model::Topology;
+using model::VertexId;
+using model::VertexKind;
+
+constexpr int kSlotLanes = 16;
+constexpr double kFactorMin = 0.5;
+
+VertexId vertex_of(const Topology& topology, const std::string& name) {
+  for (VertexId id; id.value < topology.num_vertices(); ++id.value) {
+    if (topology.vertex(id).name == name) return id;
+  }
+  return VertexId{-1};
+}
+
+model::Diagnostics no_part(const Disturbance& disturbance, const std::string& what) {
+  return {{.key = "disturbances",
+           .message = to_text(disturbance) + ": the cluster has no " + what,
+           .allowed = "names as 'megatwin topology show' prints them, such as n0/gpu0, n0/nic1, "
+                      "rail0/leaf0"}};
+}
+
+int number_after(std::string_view& text) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return -1;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+}  // namespace
+
+std::optional<RankId> gpu_of_name(const model::Cluster& cluster, std::string_view name) {
+  if (!name.starts_with("n")) return std::nullopt;
+  name.remove_prefix(1);
+  int machine = number_after(name);
+  if (machine < 0 || !name.starts_with("/gpu")) return std::nullopt;
+  name.remove_prefix(4);
+  const int gpu = number_after(name);
+  if (gpu < 0 || !name.empty()) return std::nullopt;
+  int first = 0;
+  for (const model::NodeGroup& group : cluster.groups) {
+    if (machine < group.count) {
+      if (gpu >= group.node.num_gpus) return std::nullopt;
+      return RankId{first + machine * group.node.num_gpus + gpu};
+    }
+    machine -= group.count;
+    first += group.count * group.node.num_gpus;
+  }
+  return std::nullopt;
+}
+
+std::vector<double> compute_factors(const model::Job& job) {
+  std::vector<double> factors(static_cast<std::size_t>(job.plan.gpus()), 1.0);
+  RandomStream random(job.seed);
+  for (const Disturbance& d : job.disturbances) {
+    if (d.kind == DisturbanceKind::SlowGpu) {
+      const auto rank = gpu_of_name(job.cluster, d.at);
+      MEGATWIN_ASSERT(rank.has_value(), d.at);
+      if (rank->value < job.plan.gpus()) factors[static_cast<std::size_t>(rank->value)] *= d.factor;
+    }
+    if (d.kind != DisturbanceKind::Jitter) continue;
+    for (double& factor : factors) {
+      const double radius = std::sqrt(-2 * std::log(random.uniform()));
+      const double z = radius * std::cos(2 * std::numbers::pi * random.uniform());
+      factor *= std::max(kFactorMin, 1 + d.deviation * z);
+    }
+  }
+  return factors;
+}
+
+bool needs_network(const model::Job& job) {
+  if (job.network != model::NetworkKind::Analytic) return true;
+  return std::any_of(job.disturbances.begin(), job.disturbances.end(), [](const Disturbance& d) {
+    switch (d.kind) {
+      case DisturbanceKind::SlowLink:
+      case DisturbanceKind::FlappingLink:
+      case DisturbanceKind::PcieWidth:
+      case DisturbanceKind::DeadNic:
+      case DisturbanceKind::Background:
+        return true;
+      case DisturbanceKind::SlowGpu:
+      case DisturbanceKind::Jitter:
+      case DisturbanceKind::ExpertImbalance:
+      case DisturbanceKind::SlowStorage:
+        return false;
+    }
+    return false;
+  });
+}
+
+void JobNetwork::narrow(LinkId link, double factor) {
+  disturbed_.set_bandwidth(link, disturbed_.link(link).bandwidth / factor);
+  for (const VertexId end : {disturbed_.link(link).from, disturbed_.link(link).to}) {
+    if (disturbed_.vertex(end).machine >= 0) {
+      disturbed_machines_.insert(disturbed_.vertex(end).machine);
+    }
+  }
+  links_disturbed_ = true;
+}
+
+model::Diagnostics JobNetwork::apply(const Disturbance& d) {
+  switch (d.kind) {
+    case DisturbanceKind::SlowLink:
+    case DisturbanceKind::FlappingLink: {
+      const LinkId there = disturbed_.find_link(d.at, d.to),
+                   back = disturbed_.find_link(d.to, d.at);
+      if (there.value < 0 || back.value < 0) {
+        return no_part(d, "cable from " + d.at + " to " + d.to);
+      }
+      const double factor =
+          d.kind == DisturbanceKind::SlowLink ? d.factor : 1 / (1 - ratio(d.down / d.period));
+      narrow(there, factor);
+      narrow(back, factor);
+      return {};
+    }
+    case DisturbanceKind::PcieWidth: {
+      const VertexId at = vertex_of(disturbed_, d.at);
+      if (at.value < 0) return no_part(d, "part " + d.at);
+      bool any = false;
+      for (LinkId link; link.value < disturbed_.num_links(); ++link.value) {
+        const model::Link& l = disturbed_.link(link);
+        if (l.kind != LinkKind::Pcie || (l.from != at && l.to != at)) continue;
+        narrow(link, static_cast<double>(kSlotLanes) / d.lanes);
+        any = true;
+      }
+      return any ? model::Diagnostics{} : no_part(d, "PCIe slot at " + d.at);
+    }
+    case DisturbanceKind::DeadNic: {
+      const VertexId nic = vertex_of(disturbed_, d.at);
+      if (nic.value < 0 || disturbed_.vertex(nic).kind != VertexKind::Nic) {
+        return no_part(d, "adapter " + d.at);
+      }
+      for (const LinkId link : disturbed_.links_from(nic)) {
+        if (disturbed_.link(link).kind == LinkKind::Port) disturbed_.cut_cable(link);
+      }
+      links_disturbed_ = true;
+      return {};
+    }
+    case DisturbanceKind::SlowGpu:
+    case DisturbanceKind::Background:
+    case DisturbanceKind::Jitter:
+    case DisturbanceKind::ExpertImbalance:
+    case DisturbanceKind::SlowStorage:
+      return {};
+  }
+  return {};
+}
+
+model::Result<JobNetwork::Way> JobNetwork::way(const model::FlowKey& key) {
+  MEGATWIN_TRY(model::Route route, router_->route(key));
+  if (!links_disturbed_) {
+    const model::BytesPerSecond bandwidth = route.bandwidth;
+    return Way{std::move(route), bandwidth};
+  }
+  MEGATWIN_TRY(const model::Route plain, pristine_router_->route(key));
+  return Way{std::move(route), plain.bandwidth};
+}
+
+model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& job) {
+  std::unique_ptr<JobNetwork> network(new JobNetwork);
+  MEGATWIN_TRY(network->pristine_, model::build_topology(job.cluster));
+  network->disturbed_ = network->pristine_;
+  for (const Disturbance& disturbance : job.disturbances) {
+    model::Diagnostics faults = network->apply(disturbance);
+    if (!faults.empty()) return model::fail(std::move(faults));
+  }
+  network->router_ = std::make_unique<model::Router>(network->disturbed_);
+  network->pristine_router_ = std::make_unique<model::Router>(network->pristine_);
+  for (const Disturbance& d : job.disturbances) {
+    if (d.kind != DisturbanceKind::Background) continue;
+    const auto from = gpu_of_name(job.cluster, d.at), to = gpu_of_name(job.cluster, d.to);
+    if (!from || !to) return model::fail(no_part(d, "GPU " + (from ? d.to : d.at)));
+    MEGATWIN_TRY(model::Route route, network->router_->route({*from, *to}));
+    if (route.links.empty()) return model::fail(no_part(d, "way from " + d.at + " to itself"));
+    network->background_.push_back({std::move(route), d.rate, *from});
+  }
+  return network;
+}
+
+}  // namespace megatwin::sim

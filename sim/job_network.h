@@ -1,0 +1,72 @@
+// The cluster of a job as a graph, once as it should be and once as disturbed, with a router for
+// each; and what the disturbances are to ranks. One object belongs to one thread.
+#ifndef MEGATWIN_SIM_JOB_NETWORK_H_
+#define MEGATWIN_SIM_JOB_NETWORK_H_
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "model/job.h"
+#include "model/rank_layout.h"
+#include "model/result.h"
+#include "model/topology/router.h"
+#include "model/topology/topology.h"
+
+namespace megatwin::sim {
+
+class JobNetwork {
+ public:
+  // Rank r of the job is GPU r of the cluster, machines filled in order.
+  // Errors: what build_topology() refuses; a disturbance of a part that the cluster does not have.
+  static model::Result<std::unique_ptr<JobNetwork>> build(const model::Job& job);
+
+  const model::Topology& topology() const { return disturbed_; }
+  // The way as it is, and what its narrowest link would give without disturbances.
+  struct Way {
+    model::Route route;
+    model::BytesPerSecond undisturbed;
+  };
+  model::Result<Way> way(const model::FlowKey& key);
+  // Whether a link inside this machine is not as it should be.
+  bool disturbed_inside(int machine) const { return disturbed_machines_.contains(machine); }
+  bool links_disturbed() const { return links_disturbed_; }
+
+  struct Background {
+    model::Route route;
+    model::BytesPerSecond rate;
+    model::RankId from;
+  };
+  const std::vector<Background>& background() const { return background_; }
+  int machine_of(model::RankId rank) const {
+    return disturbed_.vertex(disturbed_.gpu(rank)).machine;
+  }
+
+ private:
+  JobNetwork() = default;
+  model::Diagnostics apply(const model::Disturbance& disturbance);
+  void narrow(model::LinkId link, double factor);
+
+  model::Topology pristine_, disturbed_;
+  std::unique_ptr<model::Router> router_, pristine_router_;
+  std::set<int> disturbed_machines_;
+  std::vector<Background> background_;
+  bool links_disturbed_ = false;
+};
+
+// The number of the GPU of this name in the cluster, or nothing.
+std::optional<model::RankId> gpu_of_name(const model::Cluster& cluster, std::string_view name);
+
+// By rank: how many times as long its kernels take, 1 where nothing is wrong. Slow GPUs multiply;
+// jitter draws 1 + deviation · z, z normal by Box and Muller, for each rank in order, at least a
+// half. Requires: names of slow GPUs are the cluster's.
+std::vector<double> compute_factors(const model::Job& job);
+
+// Whether the step has to be laid out over the network, rank by rank.
+bool needs_network(const model::Job& job);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_JOB_NETWORK_H_

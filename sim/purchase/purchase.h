@@ -1,0 +1,52 @@
+// How many machines of which kind a training run should get: for every kind on offer a ladder of
+// counts, on each the best plan, from it days, money, energy and goodput under failures, where
+// scaling stops paying, and the one to take. Deterministic for any number of threads.
+#ifndef MEGATWIN_SIM_PURCHASE_PURCHASE_H_
+#define MEGATWIN_SIM_PURCHASE_PURCHASE_H_
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "model/job.h"
+#include "model/training_wish.h"
+#include "sim/goodput.h"
+#include "sim/purchase/purchase_option.h"
+#include "sim/purchase/unmet_wish.h"
+#include "sim/search/candidates.h"
+
+namespace megatwin::sim {
+
+struct PurchaseRequest {
+  int num_threads = 0;  // 0: as many as the machine has cores.
+  double memory_margin = 0;
+  // The plans to look at on a job's cluster; empty: short_space(), and whole_space() for the one
+  // that is taken.
+  std::function<SearchSpace(const model::Job&)> space;
+  ProgressCallback progress;
+};
+
+// All counts of one kind of machine.
+struct OfferCurve {
+  std::vector<std::size_t> options;  // By machines ascending.
+  std::optional<std::size_t> knee;   // The option from which on more machines do not pay.
+};
+
+struct PurchaseAnswer {
+  std::vector<PurchaseOption> options;  // By offer, then machines.
+  std::vector<OfferCurve> curves;       // One an offer.
+  std::optional<std::size_t> choice;
+  // Of the choice, failure by failure, over 200 seeds; nothing when nothing fails.
+  std::optional<GoodputSpread> goodput;
+  std::optional<UnmetWish> unmet;
+};
+
+// The choice: with a deadline the cheapest option that keeps all limits, with a budget alone the
+// fastest, without both the cheapest of the knees. Where no price is known, machine hours count.
+PurchaseAnswer plan_purchase(const model::Job& job, const model::TrainingWish& wish,
+                             const PurchaseRequest& request = {});
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_PURCHASE_PURCHASE_H_

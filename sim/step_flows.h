@@ -1,0 +1,43 @@
+// A whole step as one set of flows: tasks are flows that hold no link, messages and collectives are
+// flows over the real placement's links, all in the order in which the schedule runs them. Any
+// FlowNet answers when each ends; out of that come durations in nanoseconds, with which the
+// dataflow evaluator lays the step out as it always does.
+#ifndef MEGATWIN_SIM_STEP_FLOWS_H_
+#define MEGATWIN_SIM_STEP_FLOWS_H_
+
+#include <vector>
+
+#include "model/rank_layout.h"
+#include "sim/compiled_pipeline.h"
+#include "sim/flow/capped_ways.h"
+#include "sim/flow/flow_net.h"
+#include "sim/job_network.h"
+#include "sim/pipeline_costs.h"
+
+namespace megatwin::sim {
+
+struct StepFlowsInput {
+  const model::Job& job;
+  const CompiledPipeline& compiled;
+  // One class a data-parallel replica, none folded; not slowed by overlap.
+  const PipelineCosts& costs;
+  // Of a data-parallel ring by stage: its bus bandwidth beside the other rings of its stage, as the
+  // durations in `costs` have it.
+  std::vector<model::BytesPerSecond> ring_rate;
+  model::Bytes message;  // One rank sends to the next stage, for its rate.
+};
+
+struct StepFlows {
+  PipelineCosts costs;           // With sends, gathers and reductions as the network delays them.
+  std::vector<LinkLoad> links;   // Those that delayed anybody, the worst first.
+  std::int64_t flows = 0;        // On links; the rest was known in closed form.
+  std::int64_t closed_form = 0;  // Messages and collectives that nothing can delay.
+};
+
+// Errors: no route; what the FlowNet refuses.
+model::Result<StepFlows> run_step_flows(const StepFlowsInput& input, JobNetwork& network,
+                                        const FlowNet& net);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_STEP_FLOWS_H_

@@ -1,0 +1,327 @@
+#include "sim/step_run.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "model/program/data_parallel.h"
+#include "model/program/lowering.h"
+#include "sim/dataflow.h"
+#include "sim/flow/flow_net.h"
+#include "sim/group_contention.h"
+#include "sim/mixed/mixed_report.h"
+#include "sim/step_analysis.h"
+#include "sim/step_flows.h"
+#include "sim/step_limit.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::ChunkCost;
+using model::Instant;
+using model::Job;
+using model::JobProgram;
+using model::PricedChunk;
+using model::PricedStage;
+using model::Seconds;
+using model::StageCost;
+using model::TaskPrice;
+
+void add(Instant& instant, Seconds more) { instant.ns += model::round_to_instant(more).ns; }
+
+std::unique_ptr<FlowNet> flow_net(model::NetworkKind kind) {
+  switch (kind) {
+    case model::NetworkKind::Analytic:
+      return make_analytic_net();
+    case model::NetworkKind::MaxMin:
+      return make_max_min_net();
+    case model::NetworkKind::Simgrid:
+      return make_simgrid_net();
+  }
+  return make_analytic_net();
+}
+
+// What flows find on the graph must not be in the closed forms as well.
+Job without_fabric_guesses(Job job) {
+  if (job.network == model::NetworkKind::Analytic) return job;
+  job.cluster.fabric.oversubscription = 1;
+  job.cluster.fabric.spine_efficiency = 1;
+  return job;
+}
+
+Job with_imbalance(Job job) {
+  for (const model::Disturbance& d : job.disturbances) {
+    if (d.kind == model::DisturbanceKind::ExpertImbalance) {
+      job.plan.expert_capacity_imbalance *= d.factor;
+    }
+  }
+  return job;
+}
+
+// Traffic inside a task that nothing hides grows with its factor. What hides goes on hiding.
+Seconds delay_of(TaskPrice& price, double tensor, double context, double expert) {
+  const Seconds more = (tensor - 1) * price.exposed_tp + (context - 1) * price.exposed_cp +
+                       (expert - 1) * price.exposed_ep;
+  price.exposed_tp = tensor * price.exposed_tp;
+  price.exposed_cp = context * price.exposed_cp;
+  price.exposed_ep = expert * price.exposed_ep;
+  price.duration += more;
+  return more;
+}
+
+void delay_data_parallel(const Job& job, double factor, PricedChunk& chunk, ChunkCost& cost) {
+  if (factor == 1) return;
+  chunk.gather = factor * chunk.gather;
+  chunk.reduce = factor * chunk.reduce;
+  if (job.plan.zero_stage >= 2) {
+    // Inside the tasks, layer by layer: the part that waits grows.
+    const Seconds forward = (factor - 1) * chunk.sharded_forward;
+    const Seconds backward = (factor - 1) * chunk.sharded_backward;
+    chunk.sharded_forward += forward;
+    chunk.sharded_backward += backward;
+    add(cost.forward, forward);
+    add(cost.backward, backward);
+    add(cost.backward_input, backward);
+  }
+  const auto exposed = [&](Seconds traffic, const TaskPrice& task, bool overlapped) {
+    return model::exposed_part({.traffic = traffic,
+                                .compute = task.duration,
+                                .layers = static_cast<double>(std::max(1, chunk.content.layers())),
+                                .slowdown = job.profile.communication_sm_slowdown,
+                                .overlapped = overlapped});
+  };
+  if (chunk.reduce_exposed.value > 0) {
+    chunk.reduce_exposed = exposed(chunk.reduce, chunk.backward,
+                                   job.plan.overlap_grad_reduce && job.plan.zero_stage < 3);
+  }
+  if (chunk.gather_exposed.value > 0) {
+    chunk.gather_exposed = exposed(chunk.gather, chunk.forward,
+                                   job.plan.overlap_param_gather && job.plan.zero_stage < 3);
+  }
+  cost.gradient_reduce = model::round_to_instant(chunk.reduce_exposed);
+  cost.parameter_gather = model::round_to_instant(chunk.gather_exposed);
+}
+
+void delay_program(const Job& job, const GroupContention& contention, JobProgram& program) {
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    for (std::size_t c = 0; c < program.stages[s].chunks.size(); ++c) {
+      PricedChunk& chunk = program.stages[s].chunks[c];
+      ChunkCost& cost = program.spec.stages[s].chunks[c];
+      const auto delayed = [&](TaskPrice& price) {
+        return delay_of(price, contention.tensor[s], contention.context[s], contention.expert[s]);
+      };
+      add(cost.forward, delayed(chunk.forward));
+      const Seconds backward = delayed(chunk.backward);
+      add(cost.backward, backward);
+      add(cost.backward_input, backward);
+      delay_data_parallel(job, contention.data[s], chunk, cost);
+    }
+  }
+}
+
+// Kernels take `factor` times as long; collectives and the host do not.
+StageCost slowed(const StageCost& plain, const PricedStage& stage, double factor) {
+  StageCost cost = plain;
+  const double more = factor - 1;
+  for (std::size_t c = 0; c < cost.chunks.size(); ++c) {
+    const PricedChunk& priced = stage.chunks[c];
+    ChunkCost& chunk = cost.chunks[c];
+    const auto kernels = [](const TaskPrice& price) { return price.compute() - price.host_bound; };
+    const Seconds backward = kernels(priced.backward);
+    add(chunk.forward, more * kernels(priced.forward));
+    // A split backward's parts share its kernels; the weight part is kernels only.
+    const Seconds weight = std::min(model::to_seconds(plain.chunks[c].backward_weight), backward);
+    add(chunk.backward, more * backward);
+    add(chunk.backward_weight, more * weight);
+    add(chunk.backward_input, more * (backward - weight));
+  }
+  add(cost.optimizer, more * stage.optimizer);
+  return cost;
+}
+
+// The slowest member of each unit: a tensor- or context-parallel group waits for it.
+std::vector<double> unit_factors(const Job& job) {
+  const model::Plan& plan = job.plan;
+  std::vector<double> units(static_cast<std::size_t>(plan.data * plan.pipeline), 0.0);
+  const std::vector<double> factors = compute_factors(job);
+  const model::RankLayout layout(plan);
+  for (int r = 0; r < plan.gpus(); ++r) {
+    const model::RankCoordinates at = layout.coordinates({r});
+    double& unit = units[static_cast<std::size_t>(at.data * plan.pipeline + at.pipeline)];
+    unit = std::max(unit, factors[static_cast<std::size_t>(r)]);
+  }
+  return units;
+}
+
+std::vector<Replicas::Difference> differences(const JobProgram& program,
+                                              const std::vector<double>& unit_factor) {
+  std::vector<Replicas::Difference> list;
+  const int p = program.spec.pipeline;
+  for (std::size_t unit = 0; unit < unit_factor.size(); ++unit) {
+    if (unit_factor[unit] == 1) continue;
+    const int stage = static_cast<int>(unit) % p;
+    list.push_back(
+        {.replica = static_cast<int>(unit) / p,
+         .stage = {stage},
+         .cost = slowed(program.spec.stages[static_cast<std::size_t>(stage)],
+                        program.stages[static_cast<std::size_t>(stage)], unit_factor[unit])});
+  }
+  return list;
+}
+
+std::shared_ptr<const CompiledPipeline> compiled_for(const model::ProgramSpec& spec,
+                                                     PipelineCache* cache) {
+  if (cache != nullptr) return cache->get(spec);
+  return std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
+}
+
+// How many times as long as it should the slowest GPU takes.
+double slowest_of(const StepRun& run) {
+  double slowest = 1;
+  for (const double factor : run.unit_factor) slowest = std::max(slowest, factor);
+  return slowest;
+}
+
+// `job` with the closed forms that its program was priced by; the graph is that of `placed`.
+model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
+                                   StepRun& run) {
+  MEGATWIN_TRY(const std::unique_ptr<JobNetwork> network, JobNetwork::build(placed));
+  const std::unique_ptr<FlowNet> net = flow_net(job.network);
+  MEGATWIN_TRY(GroupContention contention, group_contention(job, *network, *net));
+  JobProgram& program = run.programs.front();
+  delay_program(job, contention, program);
+  if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
+  const model::ProgramSpec& spec = program.spec;
+  const std::vector<Replicas::Difference> slow = differences(program, run.unit_factor);
+  std::vector<ReplicaClass> classes(static_cast<std::size_t>(job.plan.data), replica_class(spec));
+  for (const Replicas::Difference& unit : slow) {
+    classes[static_cast<std::size_t>(unit.replica)]
+        .stages[static_cast<std::size_t>(unit.stage.value)] = &unit.cost;
+  }
+  const PipelineCosts costs = pipeline_costs(classes);
+  const auto compiled = compiled_for(spec, options.cache);
+  std::vector<model::BytesPerSecond> rates;
+  for (const double factor : contention.data) {
+    rates.push_back(ring_rate(job, model::GroupKind::Data) / factor);
+  }
+  const model::LoweringInput lowering{job.transformer, job.plan, job.software};
+  MEGATWIN_TRY(StepFlows flows, run_step_flows({.job = job,
+                                                .compiled = *compiled,
+                                                .costs = costs,
+                                                .ring_rate = std::move(rates),
+                                                .message = model::pipeline_message(lowering)},
+                                               *network, *net));
+  if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
+  DataflowEvaluator evaluator;
+  evaluator.makespan(*compiled, flows.costs);
+  std::vector<const policies::Order*> orders;
+  for (std::size_t unit = 0; unit < costs.num_units(); ++unit) {
+    orders.push_back(&compiled->orders[unit % compiled->orders.size()]);
+  }
+  run.result = analyse_step({.costs = flows.costs,
+                             .rows = {&compiled->rows},
+                             .times = evaluator.times(),
+                             .orders = orders,
+                             .multiplicities = std::vector<int>(classes.size(), 1),
+                             .timeline = options.timeline});
+  run.links = std::move(flows.links);
+  run.links.insert(run.links.end(), contention.links.begin(), contention.links.end());
+  run.flows = flows.flows;
+  run.closed_form = flows.closed_form;
+  return true;
+}
+
+// The class of replicas and its stage that work longest.
+struct CriticalRank {
+  std::size_t replica_class = 0, stage = 0;
+};
+CriticalRank critical_rank(const std::vector<JobProgram>& programs) {
+  CriticalRank worst;
+  Seconds longest;
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    for (std::size_t i = 0; i < programs[k].stages.size(); ++i) {
+      Seconds busy;
+      for (const PricedChunk& chunk : programs[k].stages[i].chunks) {
+        busy += chunk.forward.duration + chunk.backward.duration + chunk.sharded_forward +
+                chunk.sharded_backward;
+      }
+      busy = static_cast<double>(programs[k].spec.micro_batches) * busy;
+      if (busy > longest) {
+        longest = busy;
+        worst = {k, i};
+      }
+    }
+  }
+  return worst;
+}
+
+std::size_t reported_unit(const Job& job, const StepRun& run) {
+  const std::vector<RankResult>& ranks = run.result.ranks;
+  const std::size_t p = run.programs.front().stages.size();
+  if (job.disturbances.empty()) {
+    const CriticalRank critical = critical_rank(run.programs);
+    const bool alike = run.programs.size() == 1;
+    return (alike ? static_cast<std::size_t>(run.result.critical_rank) / p
+                  : critical.replica_class) *
+               p +
+           critical.stage;
+  }
+  const auto longest = std::max_element(
+      ranks.begin(), ranks.end(),
+      [](const RankResult& a, const RankResult& b) { return a.compute < b.compute; });
+  return static_cast<std::size_t>(longest - ranks.begin());
+}
+
+}  // namespace
+
+model::Diagnostics unsupported(const Job& job) {
+  if (!ranks_differ(job)) return {};
+  const std::string where =
+      "stages or replicas differ (several kinds of machines, plan.tensor_per_stage or "
+      "plan.micro_batches_per_replica)";
+  model::Diagnostics faults;
+  if (job.network != model::NetworkKind::Analytic) {
+    faults.push_back({.key = "network",
+                      .message = "network " + std::string(model::name_of(job.network)) +
+                                 " lays out replicas and stages that are alike; here " + where,
+                      .allowed = "network analytic"});
+  }
+  if (!job.disturbances.empty()) {
+    faults.push_back({.key = "disturbances",
+                      .message = "disturbances strike a job of equal replicas; here " + where,
+                      .allowed = "no disturbances"});
+  }
+  return faults;
+}
+
+model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
+  if (model::Diagnostics faults = unsupported(job); !faults.empty()) {
+    return model::fail(std::move(faults));
+  }
+  const Job priced = with_imbalance(without_fabric_guesses(job));
+  StepRun run{.programs = build_job_programs(priced, options.effects)};
+  if (!ranks_differ(job)) run.unit_factor = unit_factors(priced);
+  for (const JobProgram& program : run.programs) {
+    if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
+  }
+  if (needs_network(job)) {
+    MEGATWIN_TRY([[maybe_unused]] const bool done, run_on_network(job, priced, options, run));
+    run.unit = reported_unit(job, run);
+    return run;
+  }
+  const SimulationOptions simulation{.timeline = options.timeline, .cache = options.cache};
+  std::vector<Replicas::Difference> slow = differences(run.programs.front(), run.unit_factor);
+  if (slow.empty()) {
+    run.result = simulate_classes(classes_of(run.programs), options.engine, simulation);
+  } else {
+    run.result = simulate_replicas(run.programs.front().spec,
+                                   {.count = job.plan.data, .differences = std::move(slow)},
+                                   options.engine, simulation);
+  }
+  run.unit = reported_unit(job, run);
+  return run;
+}
+
+}  // namespace megatwin::sim

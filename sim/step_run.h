@@ -1,0 +1,52 @@
+// One step of a job as its network and its disturbances make it: the program with what contention
+// adds, run rank by rank where ranks can differ, folded where they cannot.
+#ifndef MEGATWIN_SIM_STEP_RUN_H_
+#define MEGATWIN_SIM_STEP_RUN_H_
+
+#include <vector>
+
+#include "model/job.h"
+#include "model/program/job_program.h"
+#include "model/result.h"
+#include "sim/flow/capped_ways.h"
+#include "sim/pipeline_simulation.h"
+
+namespace megatwin::sim {
+
+struct StepRun {
+  // By class of replicas that differ in kind or micro-batches. The ranks of several classes stand
+  // in the result one class after the other; a single one may have several replicas there.
+  std::vector<model::JobProgram> programs;
+  PipelineResult result;
+  // Of result.ranks, the one whose step is reported: the critical stage's, of the replica that ends
+  // last; with disturbances the rank that computes longest.
+  std::size_t unit = 0;
+  std::vector<double> unit_factor;  // By data-parallel replica · p + stage: the slowest member's.
+  std::vector<LinkLoad> links;
+  std::int64_t flows = 0, closed_form = 0;
+
+  // Of the unit that is reported.
+  const model::JobProgram& program() const {
+    return programs.size() == 1 ? programs.front()
+                                : programs[unit / programs.front().stages.size()];
+  }
+};
+
+struct StepRunOptions {
+  Engine engine = Engine::Dataflow;  // Without a network; with one it is dataflow.
+  model::PricedEffects effects;
+  bool timeline = false;
+  PipelineCache* cache = nullptr;
+};
+
+// What of a job only closed forms know, and what asks for more: a network or disturbances where
+// stages or replicas differ.
+model::Diagnostics unsupported(const model::Job& job);
+
+// Errors: what unsupported() and endless_step() say; a disturbance of a part that is not there, no
+// route between two ranks, no SimGrid.
+model::Result<StepRun> run_step(const model::Job& job, const StepRunOptions& options);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_STEP_RUN_H_

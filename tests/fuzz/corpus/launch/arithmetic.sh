@@ -1,0 +1,1 @@
+A=$((1/0)); B=$((2**62*8)); C=${D:-${E:-${F:-x}}}; pretrain_gpt.py --num-layers $A --hidden-size $B

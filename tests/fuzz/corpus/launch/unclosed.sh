@@ -1,0 +1,2 @@
+X="unclosed
+--num-layers 4 pretrain_gpt.py $(

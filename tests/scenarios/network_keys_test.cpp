@@ -1,0 +1,138 @@
+// The keys of the fabric, of disturbances and of failures: what they become, and what is refused.
+#include <gtest/gtest.h>
+
+#include "model/topology/fabric_topology.h"
+#include "scenarios/scenario.h"
+
+namespace megatwin::scenarios {
+namespace {
+
+const std::string kModel = "model: {name: llama-3-8b, sequence_length: 4096}\n";
+const std::string kPlan = "plan: {tensor: 8, data: auto, micro_batch: 1, global_batch: 64}\n";
+
+model::Result<Scenario> read(const std::string& fabric, const std::string& more = "") {
+  return parse_scenario(
+      "test.yaml", kModel + "cluster: {nodes: [{type: dgx-h100, count: 8}], fabric: " + fabric +
+                       "}\n" + kPlan + more);
+}
+
+model::Job job_of(const std::string& fabric, const std::string& more = "") {
+  auto scenario = read(fabric, more);
+  EXPECT_TRUE(scenario) << (scenario ? "" : to_text(scenario.error()));
+  return scenario ? scenario->jobs.front() : model::Job{};
+}
+
+std::string faults(const std::string& fabric, const std::string& more = "") {
+  const auto scenario = read(fabric, more);
+  return scenario ? "" : to_text(scenario.error());
+}
+
+int count(const model::Topology& topology, model::VertexKind kind) {
+  int number = 0;
+  for (model::VertexId id; id.value < topology.num_vertices(); ++id.value) {
+    number += topology.vertex(id).kind == kind ? 1 : 0;
+  }
+  return number;
+}
+
+// Eight machines, one a leaf; two leaves a pod, three spines a pod, two cores a spine of a plane.
+TEST(FabricKeys, BuildThreeLevels) {
+  const model::Job job = job_of(
+      "{type: fat-tree, levels: 3, nodes_per_leaf: 1, leaves_per_pod: 2, spines: 3, "
+      "cores_per_spine: 2}");
+  const auto topology = build_topology(job.cluster);
+  ASSERT_TRUE(topology) << to_text(topology.error());
+  EXPECT_EQ(count(*topology, model::VertexKind::Leaf), 8);
+  EXPECT_EQ(count(*topology, model::VertexKind::Spine), 4 * 3);
+  EXPECT_EQ(count(*topology, model::VertexKind::Core), 3 * 2);
+}
+
+TEST(FabricKeys, SprayMakesTheSpinesOne) {
+  const model::Job job = job_of("{type: fat-tree, nodes_per_leaf: 2, routing: spray}");
+  EXPECT_EQ(count(*build_topology(job.cluster), model::VertexKind::Spine), 1);
+}
+
+TEST(FabricKeys, ATorusHoldsItsMachines) {
+  const model::Job job = job_of("{type: torus, torus: [4, 2]}");
+  EXPECT_EQ(count(*build_topology(job.cluster), model::VertexKind::Router), 8);
+  EXPECT_NE(faults("{type: torus, torus: [3, 2]}").find("does not hold 8 machines"),
+            std::string::npos);
+  EXPECT_NE(faults("{type: fat-tree, torus: [4, 2]}").find("is no torus"), std::string::npos);
+}
+
+TEST(FabricKeys, RefuseWhatMeansNothing) {
+  EXPECT_NE(faults("{type: single-switch, spines: 4}").find("means nothing"), std::string::npos);
+  EXPECT_NE(faults("{type: fat-tree, levels: 1}").find("single switch"), std::string::npos);
+  EXPECT_NE(faults("{type: fat-tree, routing: adaptive}").find("allowed: ecmp, spray"),
+            std::string::npos);
+  EXPECT_NE(faults("{type: dragonfly+, leafs_per_pod: 2}").find("leaves_per_pod"),
+            std::string::npos);
+}
+
+TEST(DisturbanceKeys, NameTheirGpu) {
+  const model::Job job = job_of("{type: fat-tree}",
+                                "seed: 9\ndisturbances:\n"
+                                "  - {kind: slow-gpu, rank: 13, factor: 1.5}\n"
+                                "  - {kind: slow-gpu, gpu: n1/gpu5, clock: 990 MHz}\n"
+                                "  - {kind: flapping-link, from: n0/nic0, to: leaf0, down: 5 ms, "
+                                "every: 100 ms}\n");
+  ASSERT_EQ(job.disturbances.size(), 3U);
+  EXPECT_EQ(job.seed, 9U);
+  EXPECT_EQ(job.disturbances[0].at, "n1/gpu5");
+  EXPECT_EQ(to_text(job.disturbances[0]), "slow-gpu n1/gpu5 × 1.5");
+  // An H100 boosts to 1,980 or 1,830 MHz by source; the catalogue's own clock counts.
+  EXPECT_DOUBLE_EQ(job.disturbances[1].factor, job.cluster.groups[0].gpu.boost_clock.value / 990e6);
+  EXPECT_EQ(job.disturbances[2].period.value, 0.1);
+}
+
+TEST(DisturbanceKeys, AreRefusedWithPlaceAndReason) {
+  const auto fault = [](const std::string& entry) {
+    return faults("{type: fat-tree}", "disturbances:\n  - " + entry + "\n");
+  };
+  EXPECT_NE(fault("{kind: slow-gpu, rank: 64, factor: 2}").find("no such GPU"), std::string::npos);
+  EXPECT_NE(fault("{kind: slow-gpu, rank: 64, factor: 2}").find("test.yaml:5:"), std::string::npos);
+  EXPECT_NE(fault("{kind: slow-gpu, rank: 1}").find("factor and clock"), std::string::npos);
+  EXPECT_NE(fault("{kind: slow-gpu, rank: 1, factor: 0.5}").find("out of range"),
+            std::string::npos);
+  EXPECT_NE(fault("{kind: dead-nic, nic: n9/nic0}").find("no part 'n9/nic0'"), std::string::npos);
+  EXPECT_NE(
+      fault("{kind: slow-link, from: n0/nic0, to: n1/nic0, factor: 2}").find("no cable joins"),
+      std::string::npos);
+  EXPECT_NE(fault("{kind: flapping-link, from: n0/nic0, to: leaf0, down: 2 s, every: 1 s}")
+                .find("never up"),
+            std::string::npos);
+  EXPECT_NE(fault("{kind: gremlin}").find("allowed: slow-gpu, jitter"), std::string::npos);
+  EXPECT_NE(fault("{kind: background, from: n0/gpu0, to: n1/gpu0, rate: 20}").find("has no unit"),
+            std::string::npos);
+}
+
+TEST(FailureKeys, TakeRatesInThreeForms) {
+  const auto rate = [](const std::string& keys) {
+    const model::Job job =
+        job_of("{type: fat-tree}", "failures: {" + keys + ", checkpoint: {blocks: 30 s}}\n");
+    double per_day = 0;
+    for (const model::PartFailures& part : job.failures->parts) {
+      per_day += part.count * part.per_day;
+    }
+    return per_day;
+  };
+  EXPECT_DOUBLE_EQ(rate("mean_time_between_failures: 6 h"), 4);
+  EXPECT_DOUBLE_EQ(rate("per_node_day: 0.5"), 4);  // Eight machines.
+  EXPECT_DOUBLE_EQ(rate("parts: [{part: gpu, count: 64, per_day: 0.0625}]"), 4);
+  EXPECT_NE(faults("{type: fat-tree}", "failures: {span: 3 d}\n").find("checkpoint"),
+            std::string::npos);
+  EXPECT_NE(faults("{type: fat-tree}", "failures: {per_node_day: 0, checkpoint: {blocks: 1 s}}\n")
+                .find("nothing ever fails"),
+            std::string::npos);
+}
+
+TEST(FailureKeys, ReadTheBuilding) {
+  const model::Job job =
+      job_of("{type: fat-tree}", "energy: {power_usage_effectiveness: 1.1, carbon: 414 g/kWh}\n");
+  EXPECT_DOUBLE_EQ(job.facility.power_usage_effectiveness, 1.1);
+  EXPECT_DOUBLE_EQ(job.facility.carbon_kg_per_kilowatt_hour, 0.414);
+  EXPECT_NE(faults("{type: fat-tree}", "energy: {carbon: 414}\n").find("g/kWh"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace megatwin::scenarios
