@@ -10,9 +10,11 @@
 #include "cli/files.h"
 #include "cli/import.h"
 #include "cli/plan.h"
+#include "cli/replay.h"
 #include "cli/search.h"
 #include "cli/simulate.h"
 #include "cli/topology.h"
+#include "cli/train.h"
 #include "cli/validate.h"
 #include "model/diagnostic.h"
 
@@ -24,10 +26,11 @@ constexpr const char* kExamples =
     "  megatwin simulate scenarios/llama-3.1-70b-h100.yaml\n"
     "  megatwin simulate job.yaml --set plan.tensor=4 --json\n"
     "  megatwin simulate job.yaml --sweep plan.pipeline=2,4,8 --html out/sweep.html\n"
+    "  megatwin train scenarios/train-tiny-llama.yaml --set data.text=book.txt\n"
     "  megatwin doctor\n"
     "\nExit codes: 0 an answer, 1 the plan is illegal or does not fit, 2 the input cannot be "
     "read,\n"
-    "3 the machine failed (disk, driver), 134 a bug of ours.\n";
+    "3 the machine failed (disk, driver, a rank), 134 a bug of ours.\n";
 
 constexpr const char* kSimulateExamples =
     "\nExamples:\n"
@@ -44,6 +47,13 @@ constexpr const char* kSearchExamples =
     "killed\n"
     "  megatwin search job.yaml --set 'search={fix: [tensor], micro_batch: [1, 2, 4]}' --json\n";
 
+constexpr const char* kTrainExamples =
+    "\nExamples:\n"
+    "  megatwin train job.yaml\n"
+    "  megatwin train job.yaml --set training.steps=1000 --resume\n"
+    "  megatwin train job.yaml --policy dpp-breadth --log out/run.log --trace out/run.json\n"
+    "  megatwin simulate job.yaml --replay out/run.log         the same decisions, from the log\n";
+
 constexpr const char* kPlanExamples =
     "\nExamples:\n"
     "  megatwin plan job.yaml\n"
@@ -52,7 +62,22 @@ constexpr const char* kPlanExamples =
 
 using Action = std::function<int()>;
 
-// `as_json` must live as long as the command.
+// Options that several commands have. What they fill must live as long as the command.
+void add_settings(CLI::App& command, std::vector<std::string>& settings, const char* help) {
+  command.add_option("--set", settings, help)->take_all()->allow_extra_args(false);
+}
+
+void add_memory_margin(CLI::App& command, double& margin) {
+  command.add_option("--memory-margin", margin, "Share of a GPU's memory to keep free: 0.05")
+      ->type_name("SHARE");
+}
+
+void add_threads(CLI::App& command, int& num_threads) {
+  command.add_option("--threads", num_threads, "0: as many as there are cores")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+}
+
 void add_diagnostics(CLI::App& command, bool& as_json) {
   command
       .add_option_function<std::string>(
@@ -68,9 +93,7 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
       app.add_subcommand("simulate", "Predict step time, memory, MFU and where the time goes");
   auto arguments = std::make_shared<SimulateArguments>();
   command->add_option("files", arguments->files, "Scenario files (YAML)")->required();
-  command->add_option("--set", arguments->settings, "Set a key of every file: plan.tensor=4")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_settings(*command, arguments->settings, "Set a key of every file: plan.tensor=4");
   command->add_option("--sweep", arguments->sweeps, "Run every value of a key: plan.tensor=2,4,8")
       ->take_all()
       ->allow_extra_args(false);
@@ -90,9 +113,52 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
   command->add_option("--engine", arguments->engine, "auto, dataflow or events")
       ->check(CLI::IsMember({"auto", "dataflow", "events"}))
       ->type_name("ENGINE");
+  auto replay = std::make_shared<std::string>();
+  command
+      ->add_option("--replay", *replay,
+                   "Decide a real run again from the log that train wrote, and simulate its picks")
+      ->type_name("LOG");
   add_diagnostics(*command, arguments->json_diagnostics);
   command->footer(kSimulateExamples);
-  return [arguments, &world, &console] { return simulate_command(*arguments, world, console); };
+  return [arguments, replay, &world, &console] {
+    if (replay->empty()) return simulate_command(*arguments, world, console);
+    return replay_command({.file = arguments->files.front(),
+                           .settings = arguments->settings,
+                           .log = *replay,
+                           .json = arguments->json,
+                           .json_diagnostics = arguments->json_diagnostics},
+                          console);
+  };
+}
+
+Action add_train(CLI::App& app, Console& console) {
+  CLI::App* command = app.add_subcommand("train", "Really train a small model on this machine");
+  auto arguments = std::make_shared<TrainArguments>();
+  command->add_option("file", arguments->file, "Scenario file (YAML) with a data section")
+      ->required();
+  add_settings(*command, arguments->settings, "Set a key of the file: training.steps=100");
+  command->add_option("--backend", arguments->backend, "host: threads of this machine")
+      ->check(CLI::IsMember({"host"}))
+      ->type_name("WORLD");
+  command->add_option("--policy", arguments->policy, "A schedule, or dpp-depth or dpp-breadth")
+      ->type_name("NAME");
+  command->add_option("--order", arguments->order, "Run the order of a file")->type_name("FILE");
+  command->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint");
+  command
+      ->add_option("--from", arguments->weights_from,
+                   "Start from weights of Hugging Face (model.safetensors)")
+      ->type_name("FOLDER");
+  command->add_option("--log", arguments->log, "Write every event and decision")->type_name("FILE");
+  command->add_option("--replay", arguments->replay, "Force the picks of a log")->type_name("LOG");
+  command->add_option("--trace", arguments->trace, "Write the timeline for ui.perfetto.dev")
+      ->type_name("FILE");
+  command->add_option("--trace-steps", arguments->trace_steps, "Of so many steps")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  add_diagnostics(*command, arguments->json_diagnostics);
+  command->footer(kTrainExamples);
+  return [arguments, &console] { return train_command(*arguments, console); };
 }
 
 Action add_search(CLI::App& app, Console& console) {
@@ -100,22 +166,15 @@ Action add_search(CLI::App& app, Console& console) {
       app.add_subcommand("search", "Find the best plans of thousands, and why the others lost");
   auto arguments = std::make_shared<SearchArguments>();
   command->add_option("file", arguments->file, "Scenario file (YAML)")->required();
-  command->add_option("--set", arguments->settings, "Set a key of the file: plan.tensor=4")
-      ->take_all()
-      ->allow_extra_args(false);
-  command
-      ->add_option("--memory-margin", arguments->memory_margin,
-                   "Share of a GPU's memory to keep free: 0.05")
-      ->type_name("SHARE");
+  add_settings(*command, arguments->settings, "Set a key of the file: plan.tensor=4");
+  add_memory_margin(*command, arguments->memory_margin);
   command->add_option("--best", arguments->num_best, "How many plans to list")
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
   command->add_option("--losers", arguments->num_losers, "How many of the others to explain")
       ->check(CLI::Range(0, 10'000))
       ->type_name("N");
-  command->add_option("--threads", arguments->num_threads, "0: as many as there are cores")
-      ->check(CLI::Range(0, 4096))
-      ->type_name("N");
+  add_threads(*command, arguments->num_threads);
   command->add_flag("--exhaustive", arguments->exhaustive,
                     "Evaluate every plan that fits; the answer is the same");
   command->add_flag("--what-if", arguments->what_if,
@@ -139,20 +198,12 @@ Action add_plan(CLI::App& app, Console& console) {
       "plan", "Say which machines a training run needs, how long, and for how much");
   auto arguments = std::make_shared<PlanArguments>();
   command
-      ->add_option(
-          "files", arguments->files,
-          "Scenario files (YAML) with a training section; several share the first's cluster")
+      ->add_option("files", arguments->files,
+                   "Scenario files (YAML) with a target section; several share the first's cluster")
       ->required();
-  command->add_option("--set", arguments->settings, "Set a key of the file: target.deadline=30 d")
-      ->take_all()
-      ->allow_extra_args(false);
-  command
-      ->add_option("--memory-margin", arguments->memory_margin,
-                   "Share of a GPU's memory to keep free: 0.05")
-      ->type_name("SHARE");
-  command->add_option("--threads", arguments->num_threads, "0: as many as there are cores")
-      ->check(CLI::Range(0, 4096))
-      ->type_name("N");
+  add_settings(*command, arguments->settings, "Set a key of the file: target.deadline=30 d");
+  add_memory_margin(*command, arguments->memory_margin);
+  add_threads(*command, arguments->num_threads);
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_option("--html", arguments->html, "Write a page that stands alone")
       ->type_name("FILE");
@@ -301,6 +352,7 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
   const std::vector<std::pair<const char*, Action>> actions = {
       {"simulate", add_simulate(app, world, console)},
       {"search", add_search(app, console)},
+      {"train", add_train(app, console)},
       {"plan", add_plan(app, console)},
       {"validate", add_validate(app, console)},
       {"import", add_import(app, console)},

@@ -39,10 +39,12 @@ void HostBackend::issue_send(RankId, TaskId producer) {
 }
 
 void HostBackend::issue_gather(RankId, model::ChunkId chunk) {
+  if (records()) gathers_[chunk] = now();
   setup_.exchanges[static_cast<std::size_t>(chunk.value)]->join_gather();
 }
 
 void HostBackend::issue_reduce(RankId, model::ChunkId chunk) {
+  if (records()) reduces_[chunk] = now();
   setup_.exchanges[static_cast<std::size_t>(chunk.value)]->join_reduce();
 }
 
@@ -60,7 +62,7 @@ void HostBackend::return_credit(RankId, TaskId consumer) {
 }
 
 void HostBackend::announce(RankId, TaskId task) {
-  for (const RankId member : setup_.layout.members(model::GroupKind::Tensor, setup_.rank)) {
+  for (const RankId member : setup_.lockstep) {
     if (member != setup_.rank) {
       setup_.world.mailbox(member).post(
           {.kind = ExecutorEventKind::OrderAnnounced, .id = task.value});
@@ -75,24 +77,28 @@ std::optional<ExecutorEvent> HostBackend::run_next() {
       return std::nullopt;
     }
     activity_ = "optimizer";
+    setup_.world.set_activity(setup_.rank, {step_, HostWorld::Activity::Optimizer});
+    const model::Instant begun = now();
     run_optimizer();
     optimizer_issued_ = false;
+    if (records()) record(model::Lane::Compute, model::EventKind::Optimizer, Task{}, begun);
     return ExecutorEvent{.kind = ExecutorEventKind::OptimizerDone};
   }
   const TaskId task = lane_.front();
   lane_.pop_front();
-  const auto start = std::chrono::steady_clock::now();
+  const model::Instant start = now();
   run_task(task);
-  const std::chrono::nanoseconds duration = std::chrono::steady_clock::now() - start;
+  const model::Instant duration = now() - start;
   setup_.world.progress();
-  return ExecutorEvent{.kind = ExecutorEventKind::TaskDone,
-                       .duration = model::quantise({duration.count()}),
-                       .id = task.value};
+  return ExecutorEvent{
+      .kind = ExecutorEventKind::TaskDone, .duration = model::quantise(duration), .id = task.value};
 }
 
 void HostBackend::run_task(TaskId id) {
   const Task& task = setup_.program.tasks[static_cast<std::size_t>(id.value)];
   activity_ = to_text(task);
+  setup_.world.set_activity(setup_.rank, {step_, id.value});
+  const model::Instant start = now();
   const TaskMoment moment{setup_.rank, step_, task};
   if (setup_.job.hooks.before_task) {
     setup_.job.hooks.before_task(moment);
@@ -103,6 +109,7 @@ void HostBackend::run_task(TaskId id) {
   }
   check_finite(outcome);
   executed_.push_back(id);
+  if (records()) record(model::Lane::Compute, event_kind(task.kind), task, start);
   if (outcome.loss) {
     losses_[static_cast<std::size_t>(task.micro_batch.value)] = *outcome.loss;
   }
@@ -114,6 +121,7 @@ void HostBackend::run_task(TaskId id) {
     return;
   }
   outbox_[id] = std::move(outcome.message);
+  if (records()) made_at_[id] = now();
   if (may_send_[static_cast<std::size_t>(id.value)]) {
     send(id);
   }
@@ -136,6 +144,50 @@ void HostBackend::send(TaskId producer) {
   const auto made = outbox_.find(producer);
   setup_.world.mailbox(at_stage(message.stage)).deliver(message.task, std::move(made->second));
   outbox_.erase(made);
+  const auto made_at = made_at_.find(producer);
+  if (made_at == made_at_.end()) {
+    return;
+  }
+  const Task& task = setup_.program.tasks[static_cast<std::size_t>(producer.value)];
+  const bool forward = task.kind == TaskKind::Forward;
+  record(forward ? model::Lane::SendForward : model::Lane::SendBackward,
+         forward ? model::EventKind::SendActivation : model::EventKind::SendGradient, task,
+         made_at->second);
+  made_at_.erase(made_at);
+}
+
+void HostBackend::note_event(const ExecutorEvent& event) {
+  const auto end = [&](std::map<model::ChunkId, model::Instant>& issued, model::EventKind kind) {
+    const auto found = issued.find({event.id});
+    if (found == issued.end()) {
+      return;
+    }
+    record(model::Lane::DataParallel, kind, {.micro_batch = {-1}, .chunk = {event.id}},
+           found->second);
+    issued.erase(found);
+  };
+  if (event.kind == ExecutorEventKind::GatherDone) {
+    end(gathers_, model::EventKind::ParameterGather);
+  } else if (event.kind == ExecutorEventKind::ReduceDone) {
+    end(reduces_, model::EventKind::GradientReduce);
+  }
+}
+
+model::Instant HostBackend::now() const {
+  const std::chrono::nanoseconds since = std::chrono::steady_clock::now() - setup_.start;
+  return {since.count()};
+}
+
+void HostBackend::record(model::Lane lane, model::EventKind kind, const Task& task,
+                         model::Instant start) {
+  const bool numbered = kind != model::EventKind::Optimizer;
+  timeline_.push_back({.rank = setup_.rank,
+                       .lane = lane,
+                       .kind = kind,
+                       .micro_batch = numbered ? task.micro_batch : model::MicroBatchId{-1},
+                       .chunk = task.chunk,
+                       .start = start,
+                       .end = now()});
 }
 
 std::vector<float> HostBackend::take_input(TaskId id) {

@@ -5,9 +5,11 @@
 #ifndef MEGATWIN_EXEC_HOST_BACKEND_H_
 #define MEGATWIN_EXEC_HOST_BACKEND_H_
 
+#include <chrono>
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "exec/norm_exchange.h"
 #include "exec/rank_model.h"
 #include "exec/replica_exchange.h"
+#include "model/program/event_record.h"
 #include "model/program/program.h"
 #include "model/rank_layout.h"
 #include "policies/backend.h"
@@ -28,8 +31,10 @@ struct HostBackendSetup {
   model::RankId rank;
   HostWorld& world;
   RankModel& model;
+  std::span<const model::RankId> lockstep;  // See exec/lockstep.h.
   std::vector<ReplicaExchange*> exchanges;  // One a chunk.
   NormExchange& norm;
+  std::chrono::steady_clock::time_point start;  // Of the run.
 };
 
 class HostBackend : public policies::Backend {
@@ -46,6 +51,8 @@ class HostBackend : public policies::Backend {
   void announce(model::RankId rank, model::TaskId task) override;
 
   void start_step(int step);
+  // The rank's Executor consumed `event`: ends what was issued and runs elsewhere.
+  void note_event(const model::ExecutorEvent& event);
   // Runs the next thing in the compute lane and gives the event in which it ended; nothing when
   // the lane is empty or must wait.
   std::optional<model::ExecutorEvent> run_next();
@@ -54,6 +61,7 @@ class HostBackend : public policies::Backend {
   // What the lane is at, for messages.
   const std::string& activity() const { return activity_; }
 
+  const std::vector<model::EventRecord>& timeline() const { return timeline_; }
   const policies::Order& executed() const { return executed_; }
   // Mean losses of the micro-batches that this rank finished the forward of, by micro-batch.
   const std::vector<double>& losses() const { return losses_; }
@@ -69,6 +77,10 @@ class HostBackend : public policies::Backend {
   std::optional<model::TaskId> local_consumer(const model::Task& task) const;
   bool is_first_of_pipeline(const model::Task& task) const;
   void check_finite(const RankModel::Outcome& outcome) const;
+  bool records() const { return step_ - setup_.job.first_step < setup_.job.timeline_steps; }
+  model::Instant now() const;
+  void record(model::Lane lane, model::EventKind kind, const model::Task& task,
+              model::Instant start);
 
   HostBackendSetup setup_;
   model::RankCoordinates coordinates_;
@@ -80,6 +92,9 @@ class HostBackend : public policies::Backend {
   policies::Order executed_;
   std::vector<double> losses_;
   std::string activity_ = "start";
+  std::vector<model::EventRecord> timeline_;
+  std::map<model::TaskId, model::Instant> made_at_;             // What is in the outbox.
+  std::map<model::ChunkId, model::Instant> gathers_, reduces_;  // Issued and not done.
 };
 
 }  // namespace megatwin::exec

@@ -1,7 +1,6 @@
 #include "exec/host_job.h"
 
 #include "exec/rank_model.h"
-#include "exec/replica_exchange.h"
 #include "model/program/pipeline_shape.h"
 
 namespace megatwin::exec {
@@ -25,6 +24,12 @@ std::vector<std::string> host_job_problems(const HostJob& job) {
         "only; the host world runs equal ranks"};
   }
   problems = policies::schedule_problems(host_program_spec(job));
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
+    problems.emplace_back("policy.schedule fbd is simulated only");
+  }
+  if (job.plan.schedule == model::ScheduleKind::UserPolicy && !job.policy) {
+    problems.push_back("the policy " + job.plan.policy_library + " is not loaded");
+  }
   if (job.tokens == nullptr) {
     problems.push_back("there is no text to train on");
   }
@@ -47,23 +52,19 @@ model::ProgramSpec host_program_spec(const HostJob& job) {
       .orders = job.orders,
       .orders_fold = job.orders_fold,
   };
-  const ModelShape shape = model_shape(job.transformer, job.plan);
-  LoneGroup group;
+  const ModelShape shape = model_shape(job.transformer, job.plan, job.experts);
   for (std::int32_t stage = 0; stage < spec.pipeline; ++stage) {
     model::StageCost cost;
     for (const ChunkPart& part : chunk_parts(job, pipeline_shape(spec), {stage})) {
       const ModelChunkSizes sizes = model_chunk_sizes(shape, part);
-      cost.chunks.push_back(
-          {.activation = bytes_of(sizes.activation),
-           .weight_gradient_input = bytes_of(sizes.gradient_input),
-           .forward_transient = bytes_of(sizes.forward_workspace),
-           .backward_transient = bytes_of(sizes.gradient_input + sizes.backward_workspace)});
-      const std::int64_t stepped = job.plan.zero_stage > 0
-                                       ? shard_of(sizes.parameters, 0, job.plan.data).size
-                                       : sizes.parameters;
-      cost.parameters += bytes_of(sizes.parameters);
-      cost.gradients += bytes_of(sizes.parameters);
-      cost.optimizer_state += bytes_of(2 * stepped);
+      cost.chunks.push_back({.activation = bytes_of(sizes.activation),
+                             .weight_gradient_input = bytes_of(sizes.gradient_input),
+                             .forward_transient = bytes_of(sizes.forward_workspace),
+                             .backward_transient = bytes_of(backward_transient(sizes)),
+                             .weight_transient = bytes_of(sizes.weight_workspace)});
+      cost.parameters += bytes_of(sizes.held.weights);
+      cost.gradients += bytes_of(sizes.held.gradients);
+      cost.optimizer_state += bytes_of(2 * sizes.held.stepped);
     }
     spec.stages.push_back(cost);
   }

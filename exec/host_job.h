@@ -10,11 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "exec/chunk_state.h"
 #include "exec/host_world.h"
 #include "exec/model_chunk.h"
 #include "kernels/reference_adamw.h"
 #include "model/plan.h"
 #include "model/program/decision_record.h"
+#include "model/program/event_record.h"
 #include "model/program/program_spec.h"
 #include "model/transformer.h"
 #include "model/units.h"
@@ -48,12 +50,22 @@ struct HostHooks {
   std::function<void(const TaskMoment&, std::span<float> message)> after_task;
 };
 
+// Where a run stands between two steps. The state is that of all chunks of all ranks; nobody else
+// touches it meanwhile.
+struct StepEnd {
+  int step = 0;     // The one that is done, from 0.
+  double loss = 0;  // Mean nats per token.
+  std::span<const ChunkState> state;
+};
+
 struct HostJob {
   model::Transformer transformer;
   model::Plan plan;
   const TokenSource* tokens = nullptr;  // Borrowed.
-  int steps = 1;
+  int first_step = 0;                   // Above 0 in a run that goes on; see on_start.
+  int steps = 1;                        // The last one is steps - 1.
   std::uint64_t seed = 1;
+  ExpertSettings experts;
   kernels::reference::AdamWSettings optimizer;
   // The learning rate of step n, from 0, as a factor of the one in `optimizer`; empty for 1.
   std::function<double(int step)> learning_rate_factor;
@@ -61,15 +73,21 @@ struct HostJob {
 
   std::vector<std::vector<std::string>> orders;  // ScheduleKind::OrderFile: one a stage.
   bool orders_fold = false;
-  policies::PolicyFactory policy;  // Decides instead of the schedule's order when set.
+  // Decides instead of the schedule's order when set. Called by the thread of each rank that
+  // decides, before each step.
+  policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
   bool log = false;
+  int timeline_steps = 0;  // So many steps, from the first, are recorded.
 
   HostHooks hooks;
   // Nothing done by any rank for so long ends the run. Longer than any task takes.
   std::chrono::milliseconds watchdog{10'000};
-  // Called by one thread after each step.
-  std::function<void(int step, double loss)> on_step;
+  // Called before the first step with the first weights: to put others in their place.
+  std::function<void(std::span<const ChunkState>)> on_start;
+  // Called by one thread after each step, however long it takes; says whether to go on. What it
+  // throws is a fault of rank 0.
+  std::function<bool(const StepEnd&)> on_step;
 };
 
 struct HostRankReport {
@@ -77,14 +95,21 @@ struct HostRankReport {
   model::StageId stage;
   std::vector<model::ExecutorLog> logs;  // One a step when asked for.
   policies::Order executed;              // Of the last step.
-  // Above what is held throughout.
-  model::Bytes activations_max;       // Live at once.
-  model::Bytes activations_reserved;  // The arena's high-water, or all slots of the pool.
+  model::Bytes state;                    // Weights, gradients and optimizer state, throughout.
+  // Above these:
+  model::Bytes activations_max;              // Live at once.
+  model::Bytes activations_reserved;         // The arena's high-water, or all slots of the pool.
+  std::vector<model::EventRecord> timeline;  // In nanoseconds from the start of the run.
 };
 
 struct HostResult {
   std::vector<double> losses;  // Mean nats per token of each finished step.
+  // Of all gradients of each, before clipping; empty when nothing is clipped.
+  std::vector<double> gradient_norms;
   std::optional<Fault> fault;
+  // A rank hangs: its thread goes on by itself and may still read the job's tokens and hooks. There
+  // are no reports and no hash, and the process should end.
+  bool abandoned = false;
   std::vector<HostRankReport> ranks;
   // Of all weights in the order of chunks and ranks: equal bits, equal hash.
   std::uint64_t weights_hash = 0;
@@ -98,7 +123,8 @@ std::vector<std::string> host_job_problems(const HostJob& job);
 // Requires: host_job_problems() is empty, but for the schedule's own.
 model::ProgramSpec host_program_spec(const HostJob& job);
 
-// Trains. Returns when all ranks have finished or one fault has stopped them.
+// Trains. Returns when all ranks have finished or one fault has stopped them; a rank that hangs is
+// waited for until `watchdog` and a second after the last thing that got done.
 // Requires: host_job_problems() is empty.
 HostResult run_host(const HostJob& job);
 

@@ -1,6 +1,10 @@
 #include "exec/host_world.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "exec/slice.h"
+#include "model/assert.h"
 
 namespace megatwin::exec {
 
@@ -9,7 +13,7 @@ std::string to_text(const Fault& fault) {
          ", " + fault.task + ": " + fault.what;
 }
 
-HostWorld::HostWorld(int num_ranks) {
+HostWorld::HostWorld(int num_ranks) : activities_(static_cast<std::size_t>(num_ranks)) {
   for (int rank = 0; rank < num_ranks; ++rank) {
     mailboxes_.push_back(std::make_unique<Mailbox>());
   }
@@ -88,12 +92,29 @@ void ThreadGroup::all_gather(std::span<const float> shard, std::span<float> whol
 }
 
 void ThreadGroup::reduce_scatter(std::span<const float> whole, std::span<float> shard) {
+  const Slice own = shard_of(std::ssize(whole), member_, size());
+  MEGATWIN_ASSERT(own.size == std::ssize(shard), own.size, " into ", shard.size());
   std::fill(shard.begin(), shard.end(), 0.0F);
   exchange(whole, [&] {
     for (const std::span<const float> part : shared_->lent) {
-      const auto from =
-          part.subspan(static_cast<std::size_t>(member_) * shard.size(), shard.size());
+      const auto from = own.of(part);
       std::transform(from.begin(), from.end(), shard.begin(), shard.begin(), std::plus<>());
+    }
+  });
+}
+
+void ThreadGroup::all_to_all(const AllToAll& arguments) {
+  shared_->lent_sizes[static_cast<std::size_t>(member_)] = arguments.send_sizes;
+  exchange(arguments.send, [&] {
+    auto to = arguments.receive.begin();
+    for (std::size_t source = 0; source < shared_->lent.size(); ++source) {
+      const auto sizes = shared_->lent_sizes[source];
+      const std::int64_t before =
+          std::accumulate(sizes.begin(), sizes.begin() + member_, std::int64_t{0});
+      const std::int64_t size = sizes[static_cast<std::size_t>(member_)];
+      MEGATWIN_ASSERT(size == arguments.receive_sizes[source], "member ", source, " sends ", size);
+      const auto from = Slice{before, size}.of(shared_->lent[source]);
+      to = std::copy(from.begin(), from.end(), to);
     }
   });
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "exec/mailbox.h"
-#include "exec/tensor_group.h"
+#include "exec/rank_group.h"
 #include "model/ids.h"
 
 namespace megatwin::exec {
@@ -43,12 +43,26 @@ class HostWorld {
   bool failed() const { return failed_.load(); }
   std::optional<Fault> fault() const;
 
+  // What each rank is at, for whoever finds that nothing moves. Told by the rank's own thread.
+  struct Activity {
+    enum Kind : std::int32_t { Waits = -1, BetweenSteps = -2, Optimizer = -3 };
+    std::int32_t step = 0;
+    std::int32_t task = Waits;  // A TaskId, or a Kind.
+  };
+  void set_activity(model::RankId rank, Activity activity) { activity_of(rank).store(activity); }
+  Activity activity(model::RankId rank) { return activity_of(rank).load(); }
+
   // A count that moves whenever any rank gets something done.
   void progress() { progress_.fetch_add(1); }
   std::uint64_t progress_made() const { return progress_.load(); }
 
  private:
+  std::atomic<Activity>& activity_of(model::RankId rank) {
+    return activities_[static_cast<std::size_t>(rank.value)];
+  }
+
   std::vector<std::unique_ptr<Mailbox>> mailboxes_;
+  std::vector<std::atomic<Activity>> activities_;
   std::atomic<bool> failed_{false};
   std::atomic<std::uint64_t> progress_{0};
   mutable std::mutex mutex_;
@@ -77,15 +91,17 @@ class MeetingPoint {
   std::atomic<std::uint64_t> round_{0};
 };
 
-// The tensor-parallel group of ranks that are threads: each reads what the others lend it.
+// A group of ranks that are threads: each reads what the others lend it.
 struct ThreadGroupShared {
   ThreadGroupShared(HostWorld& world, std::vector<model::RankId> members)
-      : meeting(world, members), lent(members.size()) {}
+      : meeting(world, members), lent(members.size()), lent_sizes(members.size()) {}
   MeetingPoint meeting;
-  std::vector<std::span<const float>> lent;  // By member, between two meetings.
+  // By member, between two meetings. Sizes: of an all-to-all.
+  std::vector<std::span<const float>> lent;
+  std::vector<std::span<const std::int64_t>> lent_sizes;
 };
 
-class ThreadGroup : public TensorGroup {
+class ThreadGroup : public RankGroup {
  public:
   ThreadGroup(std::shared_ptr<ThreadGroupShared> shared, int member)
       : shared_(std::move(shared)), member_(member) {}
@@ -98,6 +114,7 @@ class ThreadGroup : public TensorGroup {
   void all_reduce_max(std::span<float> values) override;
   void all_gather(std::span<const float> shard, std::span<float> whole) override;
   void reduce_scatter(std::span<const float> whole, std::span<float> shard) override;
+  void all_to_all(const AllToAll& arguments) override;
 
  private:
   // Lends `values` to the others while `read` reads what all lend.

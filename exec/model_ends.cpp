@@ -13,29 +13,34 @@ namespace reference = kernels::reference;
 
 namespace {
 
-reference::VocabularySlice vocabulary_slice(const ModelShape& shape, const TensorGroup& group) {
+reference::VocabularySlice vocabulary_slice(const ModelShape& shape, const RankGroup& group) {
   return {group.member() * shape.local_vocab(), shape.local_vocab()};
+}
+
+std::int64_t position_of(const EndContext& context, std::int64_t row) {
+  return context.positions[static_cast<std::size_t>(row % context.shape.local_sequence())];
 }
 
 }  // namespace
 
-void embedding_forward(const ModelShape& shape, TensorGroup& group, const ParameterTable& table,
-                       const EmbeddingForward& arguments) {
+void embedding_forward(const EndContext& context, const EmbeddingForward& arguments) {
+  const ModelShape& shape = context.shape;
+  RankGroup& group = context.tensor;
   const std::span<float> partial =
       Workspace(arguments.workspace).take(shape.tokens() * shape.hidden);
   reference::embedding_forward<float>({.slice = vocabulary_slice(shape, group),
                                        .width = shape.hidden,
                                        .tokens = arguments.tokens,
-                                       .weight = table.embedding.of(arguments.weights),
+                                       .weight = context.table.embedding.of(arguments.weights),
                                        .y = partial});
   reduce_tokens(shape, group, partial, arguments.x);
   if (shape.rotary) {
     return;
   }
-  const std::span<const float> positions = table.positions.of(arguments.weights);
+  const std::span<const float> positions = context.table.positions.of(arguments.weights);
   const std::int64_t first = shape.sequence_parallel ? group.member() * shape.local_tokens() : 0;
   for (std::int64_t row = 0; row < shape.local_tokens(); ++row) {
-    const std::int64_t position = (first + row) % shape.sequence;
+    const std::int64_t position = position_of(context, first + row);
     for (std::int64_t i = 0; i < shape.hidden; ++i) {
       arguments.x[static_cast<std::size_t>(row * shape.hidden + i)] +=
           positions[static_cast<std::size_t>(position * shape.hidden + i)];
@@ -43,21 +48,26 @@ void embedding_forward(const ModelShape& shape, TensorGroup& group, const Parame
   }
 }
 
-void embedding_backward_weight(const ModelShape& shape, TensorGroup& group,
-                               const ParameterTable& table,
+void embedding_backward_weight(const EndContext& context,
                                const EmbeddingBackwardWeight& arguments) {
-  reference::embedding_backward_weight<float>({.slice = vocabulary_slice(shape, group),
-                                               .width = shape.hidden,
-                                               .tokens = arguments.tokens,
-                                               .dy = arguments.dx,
-                                               .dweight = table.embedding.of(arguments.gradients)});
+  const ModelShape& shape = context.shape;
+  RankGroup& group = context.tensor;
+  reference::embedding_backward_weight<float>(
+      {.slice = vocabulary_slice(shape, group),
+       .width = shape.hidden,
+       .tokens = arguments.tokens,
+       .dy = arguments.dx,
+       .dweight = context.table.embedding.of(arguments.gradients)});
   if (shape.rotary) {
     return;
   }
-  const std::span<float> dpositions = table.positions.of(arguments.gradients);
-  const auto row_size = static_cast<std::size_t>(shape.sequence * shape.hidden);
-  for (std::size_t i = 0; i < arguments.dx.size(); ++i) {
-    dpositions[i % row_size] += arguments.dx[i];
+  const std::span<float> dpositions = context.table.positions.of(arguments.gradients);
+  for (std::int64_t row = 0; row < shape.tokens(); ++row) {
+    const std::int64_t position = position_of(context, row);
+    for (std::int64_t i = 0; i < shape.hidden; ++i) {
+      dpositions[static_cast<std::size_t>(position * shape.hidden + i)] +=
+          arguments.dx[static_cast<std::size_t>(row * shape.hidden + i)];
+    }
   }
 }
 
@@ -76,23 +86,24 @@ std::int64_t head_forward_workspace(const ModelShape& shape) {
   return std::max(shape.message_size(), 3 * shape.tokens());
 }
 
-double head_forward(const ModelShape& shape, TensorGroup& group, const ParameterTable& table,
-                    const HeadForward& arguments) {
+double head_forward(const EndContext& context, const HeadForward& arguments) {
+  const ModelShape& shape = context.shape;
+  RankGroup& group = context.tensor;
   const HeadSaved& at = arguments.at;
   const std::span<float> n = at.n.of(arguments.saved);
   const std::span<float> logits = at.dlogits.of(arguments.saved);
   const std::span<float> local = Workspace(arguments.workspace).take(shape.message_size());
   reference::norm_forward<float>({.shape = {shape.local_tokens(), shape.hidden},
                                   .x = at.norm.x.of(arguments.saved),
-                                  .gamma = table.final_gamma.of(arguments.weights),
-                                  .beta = table.final_beta.of(arguments.weights),
+                                  .gamma = context.table.final_gamma.of(arguments.weights),
+                                  .beta = context.table.final_beta.of(arguments.weights),
                                   .y = local,
                                   .mean = at.norm.mean.of(arguments.saved),
                                   .inverse = at.norm.inverse.of(arguments.saved)});
   gather_tokens(shape, group, local, n);
   reference::linear_forward<float>({.shape = {shape.tokens(), shape.hidden, shape.local_vocab()},
                                     .x = n,
-                                    .weight = table.head.of(arguments.weights),
+                                    .weight = arguments.head,
                                     .y = logits});
 
   Workspace workspace(arguments.workspace);  // The normalised tokens are in `n` now.
@@ -109,7 +120,7 @@ double head_forward(const ModelShape& shape, TensorGroup& group, const Parameter
   for (std::size_t row = 0; row < sums.size(); ++row) {
     loss += std::log(static_cast<double>(sums[row])) - static_cast<double>(targets[row]);
   }
-  const auto num_tokens = static_cast<double>(shape.tokens());
+  const auto num_tokens = static_cast<double>(shape.tokens() * shape.context);
   reference::cross_entropy_backward<float>(
       {.slice = slice,
        .targets = arguments.targets,
@@ -120,8 +131,13 @@ double head_forward(const ModelShape& shape, TensorGroup& group, const Parameter
   return loss / num_tokens;
 }
 
-void head_backward_input(const ModelShape& shape, TensorGroup& group, const ParameterTable& table,
-                         const HeadBackwardInput& arguments) {
+std::int64_t head_backward_workspace(const ModelShape& shape) {
+  return shape.tokens() * shape.hidden;
+}
+
+void head_backward_input(const EndContext& context, const HeadBackwardInput& arguments) {
+  const ModelShape& shape = context.shape;
+  RankGroup& group = context.tensor;
   const HeadSaved& at = arguments.at;
   const HeadGradientInput& to = arguments.input_at;
   const std::span<float> dpartial =
@@ -130,12 +146,12 @@ void head_backward_input(const ModelShape& shape, TensorGroup& group, const Para
   reference::linear_backward_input<float>(
       {.shape = {shape.tokens(), shape.hidden, shape.local_vocab()},
        .dy = at.dlogits.of(arguments.saved),
-       .weight = table.head.of(arguments.weights),
+       .weight = arguments.head,
        .dx = dpartial});
   reduce_tokens(shape, group, dpartial, dn);
   reference::norm_backward_input<float>({.shape = {shape.local_tokens(), shape.hidden},
                                          .x = at.norm.x.of(arguments.saved),
-                                         .gamma = table.final_gamma.of(arguments.weights),
+                                         .gamma = context.table.final_gamma.of(arguments.weights),
                                          .mean = at.norm.mean.of(arguments.saved),
                                          .inverse = at.norm.inverse.of(arguments.saved),
                                          .dy = dn,
@@ -151,21 +167,22 @@ void head_backward_input(const ModelShape& shape, TensorGroup& group, const Para
   copy(at.dlogits, to.dlogits);
 }
 
-void head_backward_weight(const ModelShape& shape, const ParameterTable& table,
-                          const HeadBackwardWeight& arguments) {
+void head_backward_weight(const EndContext& context, const HeadBackwardWeight& arguments) {
+  const ModelShape& shape = context.shape;
   const HeadGradientInput& at = arguments.input_at;
   reference::linear_backward_weight<float>(
       {.shape = {shape.tokens(), shape.hidden, shape.local_vocab()},
        .x = at.n.of(arguments.input),
        .dy = at.dlogits.of(arguments.input),
-       .dweight = table.head.of(arguments.gradients)});
-  reference::norm_backward_weight<float>({.shape = {shape.local_tokens(), shape.hidden},
-                                          .x = at.norm.x.of(arguments.input),
-                                          .mean = at.norm.mean.of(arguments.input),
-                                          .inverse = at.norm.inverse.of(arguments.input),
-                                          .dy = at.dn.of(arguments.input),
-                                          .dgamma = table.final_gamma.of(arguments.gradients),
-                                          .dbeta = table.final_beta.of(arguments.gradients)});
+       .dweight = arguments.dhead});
+  reference::norm_backward_weight<float>(
+      {.shape = {shape.local_tokens(), shape.hidden},
+       .x = at.norm.x.of(arguments.input),
+       .mean = at.norm.mean.of(arguments.input),
+       .inverse = at.norm.inverse.of(arguments.input),
+       .dy = at.dn.of(arguments.input),
+       .dgamma = context.table.final_gamma.of(arguments.gradients),
+       .dbeta = context.table.final_beta.of(arguments.gradients)});
 }
 
 }  // namespace megatwin::exec

@@ -11,15 +11,22 @@
 
 namespace megatwin::exec {
 
+// Positions: of the local tokens of a sequence.
+struct EndContext {
+  const ModelShape& shape;
+  RankGroup& tensor;
+  const ParameterTable& table;
+  std::span<const std::int64_t> positions;
+};
+
 // x = the embeddings of the tokens, with learned positions where the model has them.
 struct EmbeddingForward {
   std::span<const std::int32_t> tokens;
-  std::span<const float> weights;
+  std::span<const float> weights;  // Of the embedding's bundle.
   std::span<float> workspace;
   std::span<float> x;
 };
-void embedding_forward(const ModelShape& shape, TensorGroup& group, const ParameterTable& table,
-                       const EmbeddingForward& arguments);
+void embedding_forward(const EndContext& context, const EmbeddingForward& arguments);
 
 // gradients += those of the embedding; dx: (tokens, hidden), all tokens.
 struct EmbeddingBackwardWeight {
@@ -27,9 +34,7 @@ struct EmbeddingBackwardWeight {
   std::span<const float> dx;
   std::span<float> gradients;
 };
-void embedding_backward_weight(const ModelShape& shape, TensorGroup& group,
-                               const ParameterTable& table,
-                               const EmbeddingBackwardWeight& arguments);
+void embedding_backward_weight(const EndContext& context, const EmbeddingBackwardWeight& arguments);
 
 struct HeadSaved {
   HeadSaved(const ModelShape& shape, Layout& layout);
@@ -44,23 +49,23 @@ struct HeadGradientInput {
   Slice dn, n, dlogits;
 };
 
-// Gives the mean loss of the micro-batch in nats per token. The gradient is that of
-// `gradient_scale` times it. The input of the head is the x of its norm in `saved`.
+// Gives what the local tokens add to the mean loss of the micro-batch, in nats per token. The
+// gradient is that of `gradient_scale` times it. The input of the head is the x of its norm in
+// `saved`. `weights` is the head's bundle, `head` its matrix, which may be the embedding.
 struct HeadForward {
   std::span<const std::int32_t> targets;
   double gradient_scale = 1;
-  std::span<const float> weights;
+  std::span<const float> weights, head;
   std::span<float> saved;
   const HeadSaved& at;
   std::span<float> workspace;
 };
-double head_forward(const ModelShape& shape, TensorGroup& group, const ParameterTable& table,
-                    const HeadForward& arguments);
+double head_forward(const EndContext& context, const HeadForward& arguments);
 std::int64_t head_forward_workspace(const ModelShape& shape);
 
 // gradient = that of the head's input, overwritten.
 struct HeadBackwardInput {
-  std::span<const float> weights;
+  std::span<const float> weights, head;
   std::span<float> saved;
   const HeadSaved& at;
   std::span<float> input;
@@ -68,16 +73,15 @@ struct HeadBackwardInput {
   std::span<float> workspace;
   std::span<float> gradient;
 };
-void head_backward_input(const ModelShape& shape, TensorGroup& group, const ParameterTable& table,
-                         const HeadBackwardInput& arguments);
+void head_backward_input(const EndContext& context, const HeadBackwardInput& arguments);
+std::int64_t head_backward_workspace(const ModelShape& shape);
 
 struct HeadBackwardWeight {
   std::span<float> input;
   const HeadGradientInput& input_at;
-  std::span<float> gradients;
+  std::span<float> gradients, dhead;
 };
-void head_backward_weight(const ModelShape& shape, const ParameterTable& table,
-                          const HeadBackwardWeight& arguments);
+void head_backward_weight(const EndContext& context, const HeadBackwardWeight& arguments);
 
 }  // namespace megatwin::exec
 

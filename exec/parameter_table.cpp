@@ -7,17 +7,40 @@
 namespace megatwin::exec {
 namespace {
 
-// How the members of a tensor-parallel group share a matrix.
+// How the members of a group share a matrix.
 enum class Cut { None, Rows, Columns };
+
+struct Shares {
+  int count = 1;
+  int member = 0;
+};
 
 class TableBuilder {
  public:
   explicit TableBuilder(const ParameterTableRequest& request)
-      : shape_(request.shape), member_(request.tensor_member) {}
+      : shape_(request.shape),
+        member_(request.member),
+        tensor_{request.shape.tensor, request.member.tensor} {}
 
-  // A matrix (rows, columns) as a whole.
+  // What follows belongs to one bundle, and to one unit of it.
+  void begin_unit(bool experts = false) { table_.units.push_back({{layout_.size(), 0}, experts}); }
+  void begin_bundle() {
+    bundle_ = {{layout_.size(), 0}, table_.units.size(), 0};
+    begin_unit();
+  }
+  ParameterBundle end_bundle() {
+    bundle_.place.size = layout_.size() - bundle_.place.offset;
+    bundle_.num_units = table_.units.size() - bundle_.first_unit;
+    return bundle_;
+  }
+
+  // A matrix (rows, columns) as a whole. Its place counts from the begin of the bundle.
   Slice matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Cut cut,
                ParameterStart start = ParameterStart::Normal) {
+    return matrix_of(tensor_, name, rows, columns, cut, start);
+  }
+  Slice matrix_of(const Shares& shares, const std::string& name, std::int64_t rows,
+                  std::int64_t columns, Cut cut, ParameterStart start) {
     Parameter parameter{.name = name,
                         .rows = rows,
                         .columns = columns,
@@ -25,16 +48,17 @@ class TableBuilder {
                         .columns_total = columns,
                         .start = start};
     if (cut == Cut::Rows) {
-      parameter.rows /= shape_.tensor;
-      parameter.first_row = member_ * parameter.rows;
+      parameter.rows /= shares.count;
+      parameter.first_row = shares.member * parameter.rows;
     }
     if (cut == Cut::Columns) {
-      parameter.columns /= shape_.tensor;
-      parameter.first_column = member_ * parameter.columns;
+      parameter.columns /= shares.count;
+      parameter.first_column = shares.member * parameter.columns;
     }
     parameter.place = layout_.take(parameter.rows * parameter.columns);
     table_.parameters.push_back(parameter);
-    return parameter.place;
+    table_.units.back().place.size += parameter.place.size;
+    return {parameter.place.offset - bundle_.place.offset, parameter.place.size};
   }
 
   Slice vector(const std::string& name, std::int64_t size, Cut cut) {
@@ -55,13 +79,13 @@ class TableBuilder {
     return place;
   }
 
-  LayerPlaces layer(const std::string& prefix) {
+  LayerPlaces layer(int index) {
+    const std::string prefix = "model.layers." + std::to_string(index) + ".";
     LayerPlaces places;
     const std::int64_t hidden = shape_.hidden;
     const std::int64_t queries = shape_.heads * shape_.head_dim;
     const std::int64_t keys = shape_.kv_heads * shape_.head_dim;
     const std::string attention = prefix + "self_attn.";
-    const std::string mlp = prefix + "mlp.";
     places.norm1_gamma = norm_gamma(prefix + "input_layernorm");
     places.norm1_beta = norm_beta(prefix + "input_layernorm");
     places.qkv_weight = matrix(attention + "q_proj.weight", queries, hidden, Cut::Rows);
@@ -79,6 +103,20 @@ class TableBuilder {
     }
     places.norm2_gamma = norm_gamma(prefix + "post_attention_layernorm");
     places.norm2_beta = norm_beta(prefix + "post_attention_layernorm");
+    shape_.has_experts(index) ? add_experts(prefix + "block_sparse_moe.", places)
+                              : add_feed_forward(prefix + "mlp.", places);
+    return places;
+  }
+
+  ParameterTable& table() { return table_; }
+  ParameterTable take() {
+    table_.size = layout_.size();
+    return std::move(table_);
+  }
+
+ private:
+  void add_feed_forward(const std::string& mlp, LayerPlaces& places) {
+    const std::int64_t hidden = shape_.hidden;
     if (shape_.gated) {
       places.up_weight = matrix(mlp + "gate_proj.weight", shape_.ffn, hidden, Cut::Rows);
     }
@@ -94,16 +132,33 @@ class TableBuilder {
     if (shape_.mlp_bias) {
       places.down_bias = vector(mlp + "down_proj.bias", hidden, Cut::None);
     }
-    return places;
   }
 
-  ParameterTable& table() { return table_; }
-  ParameterTable take() {
-    table_.size = layout_.size();
-    return std::move(table_);
+  // The router belongs to the dense unit; of the experts this rank has a run, each cut over its
+  // expert-tensor group.
+  void add_experts(const std::string& prefix, LayerPlaces& places) {
+    const ExpertShape& experts = shape_.experts;
+    const Shares shares{experts.tensor, member_.expert_tensor};
+    const std::int64_t hidden = shape_.hidden;
+    places.router = matrix(prefix + "gate.weight", experts.count, hidden, Cut::None);
+    table_.parameters.back().sees_local_tokens = shape_.sequence_parallel;
+    begin_unit(/*experts=*/true);
+    const std::int64_t first = member_.expert * experts.local_count();
+    for (std::int64_t expert = first; expert < first + experts.local_count(); ++expert) {
+      const std::string name = prefix + "experts." + std::to_string(expert) + ".";
+      Slice up;
+      if (shape_.gated) {
+        up = matrix_of(shares, name + "w1.weight", experts.ffn, hidden, Cut::Rows,
+                       ParameterStart::Normal);
+      }
+      join(up, matrix_of(shares, name + "w3.weight", experts.ffn, hidden, Cut::Rows,
+                         ParameterStart::Normal));
+      places.expert_up.push_back(up);
+      places.expert_down.push_back(matrix_of(shares, name + "w2.weight", hidden, experts.ffn,
+                                             Cut::Columns, ParameterStart::NormalOfResidual));
+    }
   }
 
- private:
   // Extends `to` by the slice right behind it.
   static void join(Slice& to, const Slice& next) {
     if (to.size == 0) {
@@ -114,8 +169,10 @@ class TableBuilder {
   }
 
   const ModelShape& shape_;
-  int member_;
+  TableMember member_;
+  Shares tensor_;
   Layout layout_;
+  ParameterBundle bundle_;
   ParameterTable table_;
 };
 
@@ -151,52 +208,70 @@ ParameterTable parameter_table(const ParameterTableRequest& request) {
   const ChunkPart& part = request.part;
   TableBuilder builder(request);
   ParameterTable& table = builder.table();
+  constexpr const char* kEmbedding = "model.embed_tokens.weight";
+  const bool shares_embedding = shape.tied && part.has_embedding && part.has_head;
   if (part.has_embedding) {
-    table.embedding =
-        builder.matrix("model.embed_tokens.weight", shape.vocab, shape.hidden, Cut::Rows);
+    builder.begin_bundle();
+    table.embedding = builder.matrix(kEmbedding, shape.vocab, shape.hidden, Cut::Rows);
+    if (shape.tied && !part.has_head) {
+      table.tied_unit = table.units.size() - 1;
+    }
     if (!shape.rotary) {
+      builder.begin_unit();
       table.positions =
           builder.matrix("model.embed_positions.weight", shape.sequence, shape.hidden, Cut::None);
     }
+    table.embedding_bundle = builder.end_bundle();
   }
   for (int layer = part.first_layer; layer < part.first_layer + part.num_layers; ++layer) {
-    table.layers.push_back(builder.layer("model.layers." + std::to_string(layer) + "."));
+    builder.begin_bundle();
+    table.layers.push_back(builder.layer(layer));
+    table.layer_bundles.push_back(builder.end_bundle());
   }
   if (part.has_head) {
+    builder.begin_bundle();
     table.final_gamma = builder.norm_gamma("model.norm");
     table.final_beta = builder.norm_beta("model.norm");
-    table.head = builder.matrix("lm_head.weight", shape.vocab, shape.hidden, Cut::Rows);
+    if (!shares_embedding) {
+      builder.begin_unit();
+      table.head = builder.matrix(shape.tied ? kEmbedding : "lm_head.weight", shape.vocab,
+                                  shape.hidden, Cut::Rows);
+      table.parameters.back().is_copy = shape.tied;
+    }
+    if (shape.tied && !shares_embedding) {
+      table.tied_unit = table.units.size() - 1;
+    }
+    table.head_bundle = builder.end_bundle();
   }
   return builder.take();
 }
 
-void start_parameters(const ParameterTable& table, std::int64_t num_layers, std::uint64_t seed,
-                      std::span<float> weights) {
+void start_parameters(const ParameterStartRequest& request, std::span<float> weights) {
   constexpr double kDeviation = 0.02;
-  const double of_residual = kDeviation / std::sqrt(2.0 * static_cast<double>(num_layers));
-  for (const Parameter& parameter : table.parameters) {
-    const std::span<float> values = parameter.place.of(weights);
-    const std::uint64_t key = mix(seed ^ hash_of(parameter.name));
-    std::size_t index = 0;
-    for (std::int64_t row = 0; row < parameter.rows; ++row) {
-      for (std::int64_t column = 0; column < parameter.columns; ++column, ++index) {
-        const std::int64_t place =
-            (parameter.first_row + row) * parameter.columns_total + parameter.first_column + column;
-        const std::uint64_t number = mix(key ^ static_cast<std::uint64_t>(place));
-        switch (parameter.start) {
-          case ParameterStart::Normal:
-            values[index] = static_cast<float>(kDeviation * normal(number));
-            break;
-          case ParameterStart::NormalOfResidual:
-            values[index] = static_cast<float>(of_residual * normal(number));
-            break;
-          case ParameterStart::One:
-            values[index] = 1;
-            break;
-          case ParameterStart::Zero:
-            values[index] = 0;
-            break;
-        }
+  const double of_residual = kDeviation / std::sqrt(2.0 * static_cast<double>(request.num_layers));
+  for (const Parameter& parameter : request.table.parameters) {
+    const Slice here = common(parameter.place, request.held);
+    const std::uint64_t key = mix(request.seed ^ hash_of(parameter.name));
+    for (std::int64_t n = here.offset; n < here.offset + here.size; ++n) {
+      const std::int64_t local = n - parameter.place.offset;
+      const std::int64_t place =
+          (parameter.first_row + local / parameter.columns) * parameter.columns_total +
+          parameter.first_column + local % parameter.columns;
+      const std::uint64_t number = mix(key ^ static_cast<std::uint64_t>(place));
+      float& value = weights[static_cast<std::size_t>(n - request.held.offset)];
+      switch (parameter.start) {
+        case ParameterStart::Normal:
+          value = static_cast<float>(kDeviation * normal(number));
+          break;
+        case ParameterStart::NormalOfResidual:
+          value = static_cast<float>(of_residual * normal(number));
+          break;
+        case ParameterStart::One:
+          value = 1;
+          break;
+        case ParameterStart::Zero:
+          value = 0;
+          break;
       }
     }
   }

@@ -5,37 +5,43 @@
 #include <cstring>
 #include <numeric>
 
-#include "exec/replica_exchange.h"
-
 namespace megatwin::exec {
 
 using model::BufferKind;
 using model::Task;
 using model::TaskKind;
 
-RankModel::RankModel(const Setup& setup, TensorGroup& group, std::optional<model::ArenaPlan> plan)
-    : job_(setup.job), shape_(setup.shape), coordinates_(setup.coordinates) {
+namespace {
+
+// `places`, of which `at` has all, in a buffer that holds those of `at`.
+Slice inside(const Slice& at, const Slice& places) {
+  return {places.offset - at.offset, places.size};
+}
+
+}  // namespace
+
+RankModel::RankModel(const Setup& setup, const RankGroups& groups,
+                     std::optional<model::ArenaPlan> plan)
+    : job_(setup.job), shape_(setup.shape), coordinates_(setup.coordinates), groups_(groups) {
   if (plan) {
     memory_ = RankMemory(*plan);
   }
   for (const ChunkPart& part : chunk_parts(job_, setup.program.shape, setup.program.stage)) {
     chunks_.push_back(std::make_unique<ModelChunk>(
-        ModelChunkSetup{.shape = shape_, .part = part, .seed = job_.seed}, group));
-    const auto size = static_cast<std::size_t>(own_part(*chunks_.back()).size);
+        ModelChunkSetup{.shape = shape_, .part = part, .seed = job_.seed}, groups_));
+    std::size_t size = 0;
+    for (const HeldUnit& unit : chunks_.back()->units()) {
+      size += static_cast<std::size_t>(unit.stepped.size);
+    }
     moments_.push_back({std::vector<float>(size, 0), std::vector<float>(size, 0)});
   }
 }
 
-Slice RankModel::own_part(const ModelChunk& chunk) const {
-  const std::int64_t size = chunk.table().size;
-  return job_.plan.zero_stage > 0 ? shard_of(size, coordinates_.data, job_.plan.data)
-                                  : Slice{0, size};
-}
-
 TokenBatch RankModel::batch(const Task& task, int step) const {
-  return job_.tokens->batch(
+  const TokenBatch whole = job_.tokens->batch(
       {.step = step,
        .micro_batch = coordinates_.data * job_.plan.num_micro_batches() + task.micro_batch.value});
+  return local_tokens(shape_, coordinates_.context, whole);
 }
 
 RankModel::Outcome RankModel::run(const Task& task, int step, std::span<const float> message) {
@@ -47,7 +53,11 @@ RankModel::Outcome RankModel::run(const Task& task, int step, std::span<const fl
       return backward(task, step, message);
     case TaskKind::BackwardWeight: {
       const BufferKey key{BufferKind::WeightGradientInput, task.chunk, task.micro_batch};
-      chunk_of(task).backward_weight({batch(task, step), memory_.of(key)});
+      const BufferKey transient{BufferKind::WeightTransient, task.chunk, task.micro_batch};
+      const std::span<float> workspace =
+          memory_.take(transient, chunk_of(task).sizes().weight_workspace);
+      chunk_of(task).backward_weight({batch(task, step), memory_.of(key), workspace});
+      memory_.give_back(transient);
       memory_.give_back(key);
       return {};
     }
@@ -66,10 +76,8 @@ RankModel::Outcome RankModel::forward(const Task& task, int step, std::span<cons
   const bool is_last = chunk.part().has_head;
   Outcome outcome;
   outcome.message.resize(is_last ? 0 : static_cast<std::size_t>(shape_.message_size()));
-  const auto num_micro_batches =
-      static_cast<double>(job_.plan.num_micro_batches() * job_.plan.data);
   const double loss = chunk.forward({.batch = batch(task, step),
-                                     .gradient_scale = 1 / num_micro_batches,
+                                     .gradient_scale = gradient_scale(),
                                      .input = message,
                                      .activation = saved,
                                      .workspace = workspace,
@@ -87,19 +95,19 @@ RankModel::Outcome RankModel::backward(const Task& task, int step, std::span<con
   ModelChunk& chunk = chunk_of(task);
   const BufferKey activation{BufferKind::Activation, task.chunk, task.micro_batch};
   const BufferKey transient{BufferKind::BackwardTransient, task.chunk, task.micro_batch};
-  Workspace buffer(
-      memory_.take(transient, chunk.sizes().gradient_input + chunk.sizes().backward_workspace));
+  Workspace buffer(memory_.take(transient, backward_transient(chunk.sizes())));
   const std::span<float> gradient_input = buffer.take(chunk.sizes().gradient_input);
   Outcome outcome;
   outcome.message.resize(
       chunk.part().has_embedding ? 0 : static_cast<std::size_t>(shape_.message_size()));
-  chunk.backward_input({.input = message,
+  chunk.backward_input({.gradient_scale = gradient_scale(),
+                        .input = message,
                         .activation = memory_.of(activation),
                         .gradient_input = gradient_input,
-                        .workspace = buffer.take(chunk.sizes().backward_workspace),
+                        .workspace = buffer.rest(),
                         .output = outcome.message});
   if (task.kind == TaskKind::Backward) {
-    chunk.backward_weight({batch(task, step), gradient_input});
+    chunk.backward_weight({batch(task, step), gradient_input, buffer.rest()});
   }
   memory_.give_back(transient);
   memory_.give_back(activation);
@@ -119,42 +127,85 @@ void RankModel::step_optimizer(const OptimizerStep& arguments) {
     settings.learning_rate *= job_.learning_rate_factor(arguments.step);
   }
   for (std::size_t index = 0; index < chunks_.size(); ++index) {
-    ModelChunk& chunk = *chunks_[index];
-    const Slice part = own_part(chunk);
-    kernels::reference::adamw_step({.settings = settings,
-                                    .step = arguments.step + 1,
-                                    .gradient_scale = static_cast<float>(arguments.gradient_scale),
-                                    .gradients = part.of(chunk.gradients()),
-                                    .parameters = part.of(chunk.weights()),
-                                    .first_moment = moments_[index].first,
-                                    .second_moment = moments_[index].second});
-    std::fill(chunk.gradients().begin(), chunk.gradients().end(), 0.0F);
+    Layout layout;
+    for (HeldUnit& unit : chunks_[index]->units()) {
+      const Slice moments = layout.take(unit.stepped.size);
+      kernels::reference::adamw_step(
+          {.settings = settings,
+           .step = arguments.step + 1,
+           .gradient_scale = static_cast<float>(arguments.gradient_scale),
+           .gradients = inside(unit.gradients_at, unit.stepped).of(unit.gradients),
+           .parameters = inside(unit.weights_at, unit.stepped).of(unit.weights),
+           .first_moment = moments.of(std::span<float>(moments_[index].first)),
+           .second_moment = moments.of(std::span<float>(moments_[index].second))});
+      std::fill(unit.gradients.begin(), unit.gradients.end(), 0.0F);
+    }
   }
+}
+
+// Unit by unit: what is held of one may be a shard.
+std::vector<ChunkState> RankModel::state(model::RankId rank) {
+  std::vector<ChunkState> states;
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    Layout layout;
+    for (const HeldUnit& unit : chunks_[index]->units()) {
+      const Slice moments = layout.take(unit.stepped.size);
+      states.push_back({.rank = rank,
+                        .table = &chunks_[index]->table(),
+                        .held = unit.weights_at,
+                        .weights = unit.weights,
+                        .stepped = unit.stepped,
+                        .first_moment = moments.of(std::span<float>(moments_[index].first)),
+                        .second_moment = moments.of(std::span<float>(moments_[index].second))});
+    }
+  }
+  return states;
+}
+
+// Of ranks that hold the same whole parameter the first; with sharded steps replicas hold different
+// parts.
+bool RankModel::counts_for_norm(const HeldUnit& unit, const Parameter& parameter) const {
+  const RankGroup& replicas = unit.experts ? groups_.expert_data : groups_.data;
+  if (parameter.is_copy || (shape_.zero_stage == 0 && replicas.member() > 0)) {
+    return false;
+  }
+  const bool is_whole =
+      parameter.rows == parameter.rows_total && parameter.columns == parameter.columns_total;
+  return unit.experts || !is_whole || groups_.tensor.member() == 0;
 }
 
 std::vector<RankModel::NormPart> RankModel::norm_parts() {
   std::vector<NormPart> parts;
   for (const auto& chunk : chunks_) {
-    const Slice own = own_part(*chunk);
-    for (const Parameter& parameter : chunk->table().parameters) {
-      const bool is_whole =
-          parameter.rows == parameter.rows_total && parameter.columns == parameter.columns_total;
-      if ((is_whole && coordinates_.tensor > 0) ||
-          (job_.plan.zero_stage == 0 && coordinates_.data > 0)) {
-        continue;
+    for (const HeldUnit& unit : chunk->units()) {
+      for (const Parameter& parameter : chunk->table().parameters) {
+        const Slice places = common(parameter.place, unit.stepped);
+        if (places.size == 0 || !counts_for_norm(unit, parameter)) {
+          continue;
+        }
+        const Slice held = inside(unit.gradients_at, places);
+        double squares = 0;
+        for (const float gradient : held.of(unit.gradients)) {
+          squares += static_cast<double>(gradient) * gradient;
+        }
+        parts.push_back({parameter.name, squares});
       }
-      const std::int64_t begin = std::max(own.offset, parameter.place.offset);
-      const std::int64_t end =
-          std::min(own.offset + own.size, parameter.place.offset + parameter.place.size);
-      double squares = 0;
-      for (std::int64_t i = begin; i < end; ++i) {
-        const double gradient = chunk->gradients()[static_cast<std::size_t>(i)];
-        squares += gradient * gradient;
-      }
-      parts.push_back({parameter.name, squares});
     }
   }
   return parts;
+}
+
+model::Bytes RankModel::state_bytes() const {
+  std::size_t numbers = 0;
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    numbers += chunks_[index]->weights().size() + chunks_[index]->gradients().size() +
+               moments_[index].first.size() + moments_[index].second.size();
+  }
+  return {static_cast<double>(numbers * sizeof(float))};
+}
+
+std::int64_t backward_transient(const ModelChunkSizes& sizes) {
+  return sizes.gradient_input + std::max(sizes.backward_workspace, sizes.weight_workspace);
 }
 
 std::vector<ChunkPart> chunk_parts(const HostJob& job, const model::PipelineShape& shape,

@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "exec/chunk_state.h"
 #include "exec/host_job.h"
 #include "exec/model_chunk.h"
+#include "exec/rank_group.h"
 #include "exec/rank_memory.h"
 #include "model/program/program.h"
 #include "model/rank_layout.h"
@@ -27,11 +29,11 @@ class RankModel {
     model::RankCoordinates coordinates;
   };
   // Everything is borrowed. The memory is planned when `order` is given, else a pool.
-  RankModel(const Setup& setup, TensorGroup& group, std::optional<model::ArenaPlan> plan);
+  RankModel(const Setup& setup, const RankGroups& groups, std::optional<model::ArenaPlan> plan);
 
   struct Outcome {
     std::vector<float> message;  // For the next task of the pipeline; empty when there is none.
-    std::optional<double> loss;  // Of the last chunk's forward.
+    std::optional<double> loss;  // Of the last chunk's forward: of the local tokens.
   };
   // `message` is what the previous task of the pipeline made; empty when there is none.
   Outcome run(const model::Task& task, int step, std::span<const float> message);
@@ -43,16 +45,21 @@ class RankModel {
   };
   void step_optimizer(const OptimizerStep& arguments);
 
-  // The sum of squares of each parameter's gradients in this replica's part; a parameter that the
-  // tensor-parallel members share in full counts at the first only.
+  // The sum of squares of each parameter's gradients in this replica's part; what several ranks
+  // hold counts at the first of them only.
   struct NormPart {
     std::string name;
     double squares = 0;
   };
   std::vector<NormPart> norm_parts();
 
+  // One a unit of each chunk; the spans are valid as long as this object.
+  std::vector<ChunkState> state(model::RankId rank);
+
   std::vector<std::unique_ptr<ModelChunk>>& chunks() { return chunks_; }
   const RankMemory& memory() const { return memory_; }
+  // Weights, gradients and optimizer state, held throughout.
+  model::Bytes state_bytes() const;
 
  private:
   Outcome forward(const model::Task& task, int step, std::span<const float> message);
@@ -61,18 +68,26 @@ class RankModel {
   ModelChunk& chunk_of(const model::Task& task) {
     return *chunks_[static_cast<std::size_t>(task.chunk.value)];
   }
-  Slice own_part(const ModelChunk& chunk) const;
+  double gradient_scale() const {
+    return 1 / static_cast<double>(job_.plan.num_micro_batches() * job_.plan.data);
+  }
+  bool counts_for_norm(const HeldUnit& unit, const Parameter& parameter) const;
 
   const HostJob& job_;
   const ModelShape& shape_;
   model::RankCoordinates coordinates_;
+  RankGroups groups_;
   std::vector<std::unique_ptr<ModelChunk>> chunks_;
   RankMemory memory_;
   struct Moments {
     std::vector<float> first, second;
   };
-  std::vector<Moments> moments_;  // One a chunk, of the own part.
+  std::vector<Moments> moments_;  // One a chunk, of what its units step.
 };
+
+// Numbers that a backward takes for its own time: what the gradients of the weights need, and the
+// workspace of whichever part needs more.
+std::int64_t backward_transient(const ModelChunkSizes& sizes);
 
 // Which layers each chunk of a stage has.
 std::vector<ChunkPart> chunk_parts(const HostJob& job, const model::PipelineShape& shape,

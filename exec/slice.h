@@ -2,6 +2,7 @@
 #ifndef MEGATWIN_EXEC_SLICE_H_
 #define MEGATWIN_EXEC_SLICE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -18,6 +19,21 @@ struct Slice {
     return buffer.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
   }
 };
+
+// What two slices of one buffer have in common; empty when nothing.
+inline Slice common(const Slice& a, const Slice& b) {
+  const std::int64_t begin = std::max(a.offset, b.offset);
+  const std::int64_t end = std::min(a.offset + a.size, b.offset + b.size);
+  return {begin, std::max<std::int64_t>(0, end - begin)};
+}
+
+// The part of `size` numbers that one of `count` replicas keeps under ZeRO (Rajbhandari et al.,
+// arXiv:1910.02054, section 5); the last ones may be shorter or empty.
+inline Slice shard_of(std::int64_t size, int replica, int count) {
+  const std::int64_t shard = (size + count - 1) / count;
+  const std::int64_t begin = std::min(size, replica * shard);
+  return {begin, std::min(size, begin + shard) - begin};
+}
 
 class Layout {
  public:
@@ -43,6 +59,9 @@ class Workspace {
     used_ += count;
     return part;
   }
+
+  // What nobody has taken yet.
+  std::span<float> rest() const { return buffer_.subspan(used_); }
 
  private:
   std::span<float> buffer_;

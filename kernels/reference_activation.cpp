@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <numbers>
 
+#include "kernels/reference_exponential.h"
+
 namespace megatwin::kernels::reference {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr T kGeluB = T(0.044715);
 
 template <class T>
 T sigmoid(T x) {
-  return 1 / (1 + std::exp(-x));
+  return 1 / (1 + exponential(-x));
 }
 
 }  // namespace

@@ -20,7 +20,9 @@ struct AttentionShape {
 
   std::int64_t rows() const { return batch * sequence; }
   std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
+  std::int64_t key_value_width() const { return 2 * kv_heads * head_dim; }
   std::int64_t out_width() const { return heads * head_dim; }
+  std::int64_t key_head(std::int64_t head) const { return head / (heads / kv_heads); }
 };
 
 // Rotates queries and keys in place by their position, halves split as Hugging Face does
@@ -31,6 +33,7 @@ struct Rotary {
   AttentionShape shape;
   std::span<T> qkv;
   RotaryDirection direction = RotaryDirection::Forward;
+  std::span<const std::int64_t> positions = {};  // Of the rows of a sequence; empty for 0, 1, 2, …
   double base = 10000;
 };
 template <class T>
@@ -58,6 +61,38 @@ struct AttentionBackward {
 };
 template <class T>
 void attention_backward(const AttentionBackward<T>& arguments);
+
+// A step of ring attention (Liu et al., arXiv:2310.01889, algorithm 1): the queries of one rank
+// against the keys and values of another, whose rows of a sequence are at other positions.
+struct RingPositions {
+  std::span<const std::int64_t> queries, keys;  // (sequence) each, ascending.
+};
+
+// Reads the queries in qkv and a block of keys, then values: (rows, key_value_width). The first
+// block overwrites out and log_sums, each other one is merged into them. Requires: every query sees
+// a key of the first block.
+template <class T>
+struct RingAttentionForward {
+  AttentionShape shape;
+  RingPositions positions;
+  bool first = false;
+  std::span<const T> qkv, keys_values;
+  std::span<T> out, log_sums;
+};
+template <class T>
+void ring_attention_forward(const RingAttentionForward<T>& arguments);
+
+// Adds to the gradients of the queries in dqkv, and of the block in dkeys_values. out and log_sums
+// are those over all blocks.
+template <class T>
+struct RingAttentionBackward {
+  AttentionShape shape;
+  RingPositions positions;
+  std::span<const T> qkv, keys_values, out, log_sums, dout;
+  std::span<T> dqkv, dkeys_values;
+};
+template <class T>
+void ring_attention_backward(const RingAttentionBackward<T>& arguments);
 
 }  // namespace megatwin::kernels::reference
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <vector>
+
+#include "kernels/reference_registers.h"
 
 namespace megatwin::kernels::reference {
 namespace {
@@ -21,47 +24,88 @@ struct ProductShape {
   std::int64_t m = 0, n = 0, k = 0;
 };
 
-constexpr std::int64_t kPanel = 8;  // Columns that are accumulated side by side …
-constexpr std::int64_t kRows = 4;   // … for that many rows at a time: all in registers.
-
-// out (m, n), row-major = a (m, k) · b (k, n), added to what is there when `accumulate`. A panel of
-// eight columns of b is packed, so that the inner loop runs over unit strides and vectorises.
+// `count` rows of a, laid side by side by k, zeros behind the last row.
 template <class T>
-void multiply(const ProductShape& shape, const Matrix<T>& a, const Matrix<T>& b, T* out,
-              bool accumulate) {
-  std::vector<T> panel(static_cast<std::size_t>(shape.k * kPanel));
-  for (std::int64_t column = 0; column < shape.n; column += kPanel) {
-    const std::int64_t width = std::min(kPanel, shape.n - column);
+void pack_rows(const ProductShape& shape, const Matrix<T>& a, std::int64_t count, T* packed) {
+  for (std::int64_t row = 0; row < shape.m; row += count) {
     for (std::int64_t k = 0; k < shape.k; ++k) {
-      for (std::int64_t j = 0; j < kPanel; ++j) {
-        panel[static_cast<std::size_t>(k * kPanel + j)] = j < width ? b.at(k, column + j) : T{0};
-      }
-    }
-    for (std::int64_t row = 0; row < shape.m; row += kRows) {
-      const std::int64_t height = std::min(kRows, shape.m - row);
-      // A short block repeats its last row and stores it once.
-      const T* a_row[kRows];
-      for (std::int64_t i = 0; i < kRows; ++i) {
-        a_row[i] = &a.at(row + std::min(i, height - 1), 0);
-      }
-      T sums[kRows][kPanel] = {};
-      const T* b_row = panel.data();
-      for (std::int64_t k = 0; k < shape.k; ++k, b_row += kPanel) {
-        for (std::int64_t i = 0; i < kRows; ++i) {
-          const T factor = a_row[i][k * a.column_stride];
-          for (std::int64_t j = 0; j < kPanel; ++j) {
-            sums[i][j] += factor * b_row[j];
-          }
-        }
-      }
-      for (std::int64_t i = 0; i < height; ++i) {
-        T* to = out + (row + i) * shape.n + column;
-        for (std::int64_t j = 0; j < width; ++j) {
-          to[j] = accumulate ? to[j] + sums[i][j] : sums[i][j];
-        }
+      for (std::int64_t i = 0; i < count; ++i) {
+        *packed++ = row + i < shape.m ? a.at(row + i, k) : T{0};
       }
     }
   }
+}
+
+// Columns [first, first + count) of b, likewise.
+template <class T>
+void pack_panel(const ProductShape& shape, const Matrix<T>& b, std::int64_t first,
+                std::int64_t count, T* packed) {
+  const std::int64_t width = std::min(count, shape.n - first);
+  for (std::int64_t k = 0; k < shape.k; ++k, packed += count) {
+    for (std::int64_t j = 0; j < count; ++j) {
+      packed[j] = j < width ? b.at(k, first + j) : T{0};
+    }
+  }
+}
+
+// out (m, n), row-major = a (m, k) · b (k, n), added to what is there when `accumulate`.
+template <class T>
+struct Product {
+  ProductShape shape;
+  Matrix<T> a, b;
+  T* out;
+  bool accumulate;
+
+  // Blocks of some rows and two vectors of columns are summed in registers over packed copies.
+  template <int bytes>
+  [[gnu::always_inline]] void run() const {
+    typedef T Vector __attribute__((vector_size(bytes)));
+    constexpr std::int64_t kRows = bytes == 64 ? 8 : bytes == 32 ? 6 : 4;
+    constexpr std::int64_t kWidth = bytes / sizeof(T);
+    constexpr std::int64_t kPanel = 2 * kWidth;
+    const std::int64_t blocks = (shape.m + kRows - 1) / kRows;
+    std::vector<T> rows(static_cast<std::size_t>(blocks * kRows * shape.k));
+    std::vector<T> panel(static_cast<std::size_t>(shape.k * kPanel));
+    pack_rows(shape, a, kRows, rows.data());
+    for (std::int64_t column = 0; column < shape.n; column += kPanel) {
+      pack_panel(shape, b, column, kPanel, panel.data());
+      for (std::int64_t row = 0; row < shape.m; row += kRows) {
+        const T* a_at = rows.data() + row * shape.k;
+        const T* b_at = panel.data();
+        Vector sums[kRows][2] = {};
+        for (std::int64_t k = 0; k < shape.k; ++k, a_at += kRows, b_at += kPanel) {
+          Vector left, right;
+          std::memcpy(&left, b_at, sizeof(Vector));
+          std::memcpy(&right, b_at + kWidth, sizeof(Vector));
+          for (std::int64_t i = 0; i < kRows; ++i) {
+            sums[i][0] += a_at[i] * left;
+            sums[i][1] += a_at[i] * right;
+          }
+        }
+        T block[kRows * kPanel];
+        std::memcpy(block, sums, sizeof(sums));
+        store(row, std::min(kRows, shape.m - row), column, kPanel, block);
+      }
+    }
+  }
+
+ private:
+  void store(std::int64_t row, std::int64_t height, std::int64_t column, std::int64_t panel,
+             const T* block) const {
+    const std::int64_t width = std::min(panel, shape.n - column);
+    for (std::int64_t i = 0; i < height; ++i, block += panel) {
+      T* to = out + (row + i) * shape.n + column;
+      for (std::int64_t j = 0; j < width; ++j) {
+        to[j] = accumulate ? to[j] + block[j] : block[j];
+      }
+    }
+  }
+};
+
+template <class T>
+void multiply(const ProductShape& shape, const Matrix<T>& a, const Matrix<T>& b, T* out,
+              bool accumulate) {
+  run_with_widest_registers(Product<T>{shape, a, b, out, accumulate});
 }
 
 }  // namespace

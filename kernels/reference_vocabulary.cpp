@@ -1,8 +1,11 @@
 #include "kernels/reference_vocabulary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
+#include <numeric>
+#include <vector>
+
+#include "kernels/reference_exponential.h"
 
 namespace megatwin::kernels::reference {
 namespace {
@@ -53,13 +56,12 @@ void row_max(const RowMax<T>& arguments) {
 template <class T>
 void row_sums(const RowSums<T>& arguments) {
   const auto size = static_cast<std::size_t>(arguments.slice.size);
+  std::vector<T> weights(size);
   for (std::size_t row = 0; row < arguments.targets.size(); ++row) {
     const T* logits = arguments.logits.data() + row * size;
-    T sum = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      sum += std::exp(logits[i] - arguments.largest[row]);
-    }
-    arguments.sums[row] = sum;
+    std::copy(logits, logits + size, weights.begin());
+    exponentials(weights.data(), arguments.slice.size, arguments.largest[row]);
+    arguments.sums[row] = std::accumulate(weights.begin(), weights.end(), T{0});
     const std::size_t place = place_in(arguments.slice, arguments.targets[row]);
     arguments.target_logits[row] = place < size ? logits[place] - arguments.largest[row] : T{0};
   }
@@ -71,8 +73,9 @@ void cross_entropy_backward(const CrossEntropyBackward<T>& arguments) {
   for (std::size_t row = 0; row < arguments.targets.size(); ++row) {
     T* logits = arguments.logits.data() + row * size;
     const std::size_t place = place_in(arguments.slice, arguments.targets[row]);
+    exponentials(logits, arguments.slice.size, arguments.largest[row]);
     for (std::size_t i = 0; i < size; ++i) {
-      const T probability = std::exp(logits[i] - arguments.largest[row]) / arguments.sums[row];
+      const T probability = logits[i] / arguments.sums[row];
       logits[i] = arguments.scale * (probability - (i == place ? T{1} : T{0}));
     }
   }

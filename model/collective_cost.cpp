@@ -340,7 +340,6 @@ GroupTopology group_topology(const GroupPlacement& placement, const Node& node, 
   topology.nic_latency = {std::max(node.nic_latency.value - 2e-6, 0.0)};
   topology.switch_latency = fabric.switch_latency;
   topology.switch_hops = topology.nodes > 32 ? 3 : 1;
-  topology.oversubscription = topology.nodes > 32 ? fabric.oversubscription : 1;
   topology.sharp = fabric.sharp;
   const NcclGeneration generation = nccl_generation(gpu.architecture);
   topology.nvls = generation >= NcclGeneration::Hopper &&

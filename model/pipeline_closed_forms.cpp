@@ -25,6 +25,11 @@ Seconds pipeline_makespan(ScheduleKind schedule, const PipelineShape& shape,
       return busy + bubble_time_zero_bubble_h1(shape, times);
     case ScheduleKind::ZeroBubbleV:
     case ScheduleKind::OrderFile:
+    case ScheduleKind::DynamicAdaptive:
+    case ScheduleKind::DynamicDepthFirst:
+    case ScheduleKind::DynamicBreadthFirst:
+    case ScheduleKind::UserPolicy:
+    case ScheduleKind::Decoupled:
       return busy;
   }
   return busy;
@@ -83,6 +88,11 @@ double in_flight_micro_batches(ScheduleKind schedule, const PipelineShape& shape
   switch (schedule) {
     case ScheduleKind::GPipe:
     case ScheduleKind::OrderFile:
+    case ScheduleKind::DynamicAdaptive:
+    case ScheduleKind::DynamicDepthFirst:
+    case ScheduleKind::DynamicBreadthFirst:
+    case ScheduleKind::UserPolicy:
+    case ScheduleKind::Decoupled:
       return shape.micro_batches;
     case ScheduleKind::OneForwardOneBackward:
       return std::min(shape.micro_batches, p - stage);

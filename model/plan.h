@@ -26,8 +26,19 @@ enum class ScheduleKind {
   Interleaved,
   ZeroBubbleH1,
   ZeroBubbleV,
-  OrderFile
+  OrderFile,
+  // Decided while the step runs.
+  DynamicAdaptive,
+  DynamicDepthFirst,
+  DynamicBreadthFirst,
+  UserPolicy,  // Of a shared library.
+  Decoupled,   // Forwards and backwards on ranks of their own.
 };
+
+constexpr bool is_dynamic(ScheduleKind kind) {
+  return kind == ScheduleKind::DynamicAdaptive || kind == ScheduleKind::DynamicDepthFirst ||
+         kind == ScheduleKind::DynamicBreadthFirst || kind == ScheduleKind::UserPolicy;
+}
 
 constexpr std::string_view name_of(ScheduleKind kind) {
   switch (kind) {
@@ -43,6 +54,16 @@ constexpr std::string_view name_of(ScheduleKind kind) {
       return "zb-v";
     case ScheduleKind::OrderFile:
       return "order-file";
+    case ScheduleKind::DynamicAdaptive:
+      return "dpp";
+    case ScheduleKind::DynamicDepthFirst:
+      return "dpp-depth";
+    case ScheduleKind::DynamicBreadthFirst:
+      return "dpp-breadth";
+    case ScheduleKind::UserPolicy:
+      return "user";
+    case ScheduleKind::Decoupled:
+      return "fbd";
   }
   return "1f1b";
 }
@@ -60,6 +81,21 @@ constexpr std::string_view name_of(RecomputeKind kind) {
   }
   return "none";
 }
+
+// ScheduleKind::Decoupled: the ranks that run forwards, or those that run backwards.
+struct DecoupledSide {
+  int tensor = 0;     // Tensor-parallel size; 0: that of the plan.
+  int instances = 1;  // Pipelines of this side; each takes its share of the micro-batches in turn.
+  int group = 0;      // Of the cluster's machines.
+};
+struct DecoupledPlan {
+  DecoupledSide forward, backward;
+  // A backward rank gets all that the forward keeps; else the stage's input, and runs it again.
+  bool ship_activations = false;
+  // Share of the micro-batches whose weight gradients the forward ranks work out.
+  double weight_share = 0;
+  bool balance_weights = false;  // Finds the share at which both sides work equally long.
+};
 
 enum class ExpertDispatcher { AllToAll, AllGather, DeepEp };
 
@@ -82,6 +118,8 @@ struct Plan {
   int issue_depth = 2;
   std::string order_file;
   std::vector<std::vector<std::string>> orders;  // What the order file holds, by rank.
+  std::string policy_library;                    // UserPolicy: path of the shared library.
+  DecoupledPlan decoupled;                       // Decoupled only.
   ExpertDispatcher dispatcher = ExpertDispatcher::AllToAll;
   double expert_capacity_imbalance = 1.0;  // Heaviest rank's tokens over the mean.
 
@@ -111,6 +149,10 @@ struct Plan {
     return tensor_per_stage.empty() ? tensor : tensor_per_stage[static_cast<std::size_t>(stage)];
   }
   int gpus() const {
+    if (schedule == ScheduleKind::Decoupled) {
+      return pipeline * context * data *
+             (side_ranks(decoupled.forward) + side_ranks(decoupled.backward));
+    }
     int tensor_ranks = tensor * pipeline;
     if (!tensor_per_stage.empty()) {
       tensor_ranks = 0;
@@ -118,6 +160,10 @@ struct Plan {
     }
     return tensor_ranks * context * data;
   }
+  int side_tensor(const DecoupledSide& side) const {
+    return side.tensor > 0 ? side.tensor : tensor;
+  }
+  int side_ranks(const DecoupledSide& side) const { return side_tensor(side) * side.instances; }
   int effective_expert_tensor() const { return expert_tensor > 0 ? expert_tensor : tensor; }
   // Replicas of one expert shard: world / (etp · ep · pp).
   int expert_data() const { return gpus() / (effective_expert_tensor() * expert * pipeline); }

@@ -255,11 +255,12 @@ void PlanChecker::check_schedule() {
   const std::vector<PlanKey> keys = {PlanKey::Schedule, PlanKey::ModelChunks};
   const bool runs_chunks = plan_.schedule == ScheduleKind::Interleaved ||
                            plan_.schedule == ScheduleKind::ZeroBubbleV ||
-                           plan_.schedule == ScheduleKind::OrderFile;
+                           plan_.schedule == ScheduleKind::OrderFile || is_dynamic(plan_.schedule);
   if (has_chunks && !runs_chunks) {
-    refuse(keys, "plan.model_chunks ", plan_.model_chunks,
-           " needs policy.schedule interleaved (or zb-v, or an order file); the others run one "
-           "chunk a rank");
+    refuse(
+        keys, "plan.model_chunks ", plan_.model_chunks,
+        " needs policy.schedule interleaved (or zb-v, dpp, or an order file); the others run one "
+        "chunk a rank");
   }
   if (plan_.schedule == ScheduleKind::OrderFile && plan_.order_file.empty()) {
     refuse({PlanKey::Schedule}, "policy.schedule is an order file, but none is named");
@@ -291,7 +292,7 @@ void PlanChecker::check_schedule() {
     }
   }
   if (p > 1 && whole_batches && m < p && shards_by_itself(software_.framework) &&
-      plan_.schedule != ScheduleKind::OrderFile && !has_chunks) {
+      plan_.schedule != ScheduleKind::OrderFile && !is_dynamic(plan_.schedule) && !has_chunks) {
     refuse({PlanKey::GlobalBatch, PlanKey::MicroBatch, PlanKey::Pipeline},
            "PyTorch's pipeline schedules need at least as many micro-batches as stages; "
            "plan.global_batch ",

@@ -290,6 +290,7 @@ bool Executor::ask_policy() {
                                 .ready = scratch_->ready,
                                 .memory_used = memory_used_,
                                 .memory_limit = options_.memory_limit,
+                                .receive_slots = options_.receive_slots,
                                 .free_slots = free_slots_,
                                 .in_flight = in_flight_,
                                 .issue_depth = options_.issue_depth,

@@ -117,6 +117,12 @@ std::vector<std::string> schedule_problems(const ProgramSpec& spec) {
       return chunk_problems(spec, "zb-v", 2);
     case ScheduleKind::OrderFile:
       return order_file_problems(spec);
+    case ScheduleKind::DynamicAdaptive:
+    case ScheduleKind::DynamicDepthFirst:
+    case ScheduleKind::DynamicBreadthFirst:
+    case ScheduleKind::UserPolicy:
+    case ScheduleKind::Decoupled:
+      return {};
   }
   MEGATWIN_ASSERT(false, "unknown schedule");
 }
@@ -155,8 +161,14 @@ std::vector<Order> schedule_orders(const ProgramSpec& spec) {
       return order_of_each_stage(spec, zero_bubble_v_order);
     case ScheduleKind::OrderFile:
       return order_file_orders(spec);
+    case ScheduleKind::DynamicAdaptive:
+    case ScheduleKind::DynamicDepthFirst:
+    case ScheduleKind::DynamicBreadthFirst:
+    case ScheduleKind::UserPolicy:
+    case ScheduleKind::Decoupled:
+      break;
   }
-  MEGATWIN_ASSERT(false, "unknown schedule");
+  MEGATWIN_ASSERT(false, model::name_of(spec.schedule), " has no static order");
 }
 
 }  // namespace megatwin::policies

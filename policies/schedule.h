@@ -22,7 +22,7 @@ std::vector<std::string> schedule_problems(const model::ProgramSpec& spec);
 std::vector<std::string> schedule_warnings(const model::ProgramSpec& spec);
 
 // One order a stage.
-// Requires: schedule_problems(spec) is empty.
+// Requires: schedule_problems(spec) is empty, and the schedule is a static one.
 std::vector<Order> schedule_orders(const model::ProgramSpec& spec);
 
 // The single schedules. `shape` must be what pipeline_shape() gives for them.

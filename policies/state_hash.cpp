@@ -33,6 +33,7 @@ std::uint64_t state_hash(const Observation& observation, std::string_view state_
   }
   hash.add(std::bit_cast<std::uint64_t>(observation.memory_used.value));
   hash.add(std::bit_cast<std::uint64_t>(observation.memory_limit.value));
+  hash.add(static_cast<std::uint64_t>(observation.receive_slots));
   for (const std::int32_t slots : observation.free_slots) {
     hash.add(static_cast<std::uint64_t>(slots));
   }

@@ -8,6 +8,7 @@
 #include "scenarios/json_reader.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <utility>
 #include <vector>

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <optional>
 
-#include "scenarios/order_file_reader.h"
+#include "scenarios/policy_reader.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -61,6 +61,14 @@ void read_data(MapReader& reader, const model::Cluster& cluster, Plan& plan, Rem
     read_size(reader, "data", plan.data);
     return;
   }
+  if (cluster.groups.empty()) {
+    plan.data = 1;
+    if (!reader.has("data")) {
+      remarks.assumptions.push_back(
+          "Neither cluster nor data-parallel size was given: 1 is taken.");
+    }
+    return;
+  }
   const std::int64_t gpus = cluster.num_gpus();
   std::int64_t replica = std::int64_t{plan.tensor} * plan.pipeline * plan.context;
   if (!plan.tensor_per_stage.empty()) {
@@ -73,6 +81,12 @@ void read_data(MapReader& reader, const model::Cluster& cluster, Plan& plan, Rem
   remarks.assumptions.push_back(
       "The data-parallel size was not given: " + std::to_string(gpus) +
       " GPUs / (tensor × pipeline × context) = " + std::to_string(plan.data) + ".");
+}
+
+// Replicas of both sides together that fill the cluster.
+int decoupled_data(const model::Cluster& cluster, Plan plan) {
+  plan.data = 1;
+  return plan.gpus() > 0 ? std::max(cluster.num_gpus() / plan.gpus(), 1) : 1;
 }
 
 void read_batch(MapReader& reader, Plan& plan, Remarks& remarks) {
@@ -270,52 +284,6 @@ void read_experts(MapReader& reader, const model::SoftwareStack& software, Plan&
   }
 }
 
-std::string path_from(const TreeNode& node, const std::string& folder) {
-  const bool from_command_line = node.position.line == 0;
-  if (node.text.starts_with('/') || folder.empty() || from_command_line) return node.text;
-  return folder + "/" + node.text;
-}
-
-void read_policy(MapReader& reader, const std::string& folder, Plan& plan, Remarks& remarks) {
-  const auto schedule =
-      reader.choice<ScheduleKind>("schedule", {{"gpipe", ScheduleKind::GPipe},
-                                               {"1f1b", ScheduleKind::OneForwardOneBackward},
-                                               {"interleaved", ScheduleKind::Interleaved},
-                                               {"zb-h1", ScheduleKind::ZeroBubbleH1},
-                                               {"zb-v", ScheduleKind::ZeroBubbleV},
-                                               {"order-file", ScheduleKind::OrderFile}});
-  if (schedule) {
-    plan.schedule = *schedule;
-  } else if (!reader.has("schedule")) {
-    const bool chunked = plan.model_chunks > 1;
-    plan.schedule = chunked ? ScheduleKind::Interleaved : ScheduleKind::OneForwardOneBackward;
-    if (plan.pipeline > 1) {
-      remarks.assumptions.push_back(std::string("The schedule was not given: ") +
-                                    (chunked ? "interleaved" : "1f1b") + " is taken.");
-    }
-  }
-  read_size(reader, "issue_depth", plan.issue_depth, {.min = 1, .max = 1'000});
-  if (const auto file = reader.text("order_file")) {
-    plan.order_file = path_from(*reader.find("order_file"), folder);
-    if (!reader.has("schedule")) plan.schedule = ScheduleKind::OrderFile;
-    if (plan.schedule == ScheduleKind::OrderFile) {
-      auto orders = read_order_file(plan.order_file);
-      if (orders) {
-        plan.orders = *std::move(orders);
-      } else {
-        reader.context().append(orders.error());
-      }
-    } else {
-      reader.error_at(*reader.find("order_file"), "order_file", "has no effect with this schedule",
-                      "policy.schedule: order-file");
-    }
-  }
-  if (schedule == ScheduleKind::OrderFile) {
-    reader.require("order_file", "the path of the file that holds each rank's order");
-  }
-  reader.finish();
-}
-
 }  // namespace
 
 Plan read_plan(MapReader& scenario, const PlanSurroundings& around, const std::string& folder,
@@ -343,10 +311,12 @@ Plan read_plan(MapReader& scenario, const PlanSurroundings& around, const std::s
     check_product(reader, plan);
     reader.finish();
   }
-  const TreeNode* policy_node = scenario.find("policy");
-  MapReader policy(scenario.context(), policy_node == nullptr ? kNothing : *policy_node,
-                   scenario.path_of("policy"));
-  read_policy(policy, folder, plan, remarks);
+  read_policy(scenario, folder, plan, remarks);
+  const bool sized = plan_node != nullptr && plan_node->kind == TreeKind::Map;
+  if (plan.schedule == ScheduleKind::Decoupled && sized) {
+    MapReader reader(scenario.context(), *plan_node, scenario.path_of("plan"));
+    if (is_auto(reader, "data")) plan.data = decoupled_data(around.cluster, plan);
+  }
   return plan;
 }
 

@@ -18,6 +18,7 @@
 #include "scenarios/plan_reader.h"
 #include "scenarios/software_reader.h"
 #include "scenarios/target_reader.h"
+#include "scenarios/training_reader.h"
 #include "scenarios/yaml_reader.h"
 
 namespace megatwin::scenarios {
@@ -98,7 +99,8 @@ struct Point {
 
 class ScenarioReader {
  public:
-  explicit ScenarioReader(const std::string& file) : file_(file), folder_(folder_of(file)) {}
+  ScenarioReader(const std::string& file, bool needs_cluster)
+      : file_(file), folder_(folder_of(file)), needs_cluster_(needs_cluster) {}
 
   // Appends the point's job; its problems go to `diagnostics`.
   void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
@@ -107,6 +109,8 @@ class ScenarioReader {
     scenario.jobs.push_back(read_job(reader, scenario.target));
     scenario.jobs.back().name += point.settings;
     scenario.search = read_search(reader, scenario.jobs.back().cluster);
+    scenario.data = read_training_data(reader, folder_);
+    scenario.training = read_training_settings(reader);
     reader.finish();
     diagnostics.insert(diagnostics.end(), context.diagnostics().begin(),
                        context.diagnostics().end());
@@ -128,7 +132,7 @@ class ScenarioReader {
       MapReader nested(reader.context(), *model, "model");
       job.transformer = read_model(nested, folder_, remarks);
     }
-    reader.require("cluster", "a map with nodes");
+    if (needs_cluster_) reader.require("cluster", "a map with nodes");
     if (const TreeNode* cluster = reader.find("cluster")) {
       MapReader nested(reader.context(), *cluster, "cluster");
       job.cluster = read_cluster(nested, catalogue, remarks);
@@ -199,6 +203,7 @@ class ScenarioReader {
 
   std::string file_;
   std::string folder_;
+  bool needs_cluster_;
   std::map<std::string, model::GpuProfile> profiles_;
 };
 
@@ -255,7 +260,7 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
   }
   MEGATWIN_TRY(const std::vector<Point> points,
                sweep_points({"", std::move(document)}, options.sweep));
-  ScenarioReader reader(file);
+  ScenarioReader reader(file, options.needs_cluster);
   Scenario scenario;
   for (const Point& point : points) {
     reader.read(point, scenario, diagnostics);

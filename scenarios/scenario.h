@@ -11,6 +11,7 @@
 
 #include "model/job.h"
 #include "model/result.h"
+#include "model/training.h"
 #include "model/training_wish.h"
 
 namespace megatwin::scenarios {
@@ -19,6 +20,7 @@ namespace megatwin::scenarios {
 struct ScenarioOptions {
   std::vector<std::string> set;    // "plan.tensor=4": replaces or adds a key.
   std::vector<std::string> sweep;  // "plan.tensor=1,2,4": one job a value; several multiply.
+  bool needs_cluster = true;       // Without one, a real run counts its ranks by the plan.
 };
 
 // The `search:` section: which keys of the plan stay, and which values the others may take.
@@ -33,6 +35,8 @@ struct Scenario {
   std::vector<model::Job> jobs;               // One, or one a point of the sweep.
   std::optional<SearchRequest> search;        // Of the file; the same for every point.
   std::optional<model::TrainingWish> target;  // Likewise, of the first point.
+  model::TrainingData data;                   // Likewise, for a run on the host.
+  model::TrainingSettings training;           // Likewise.
 };
 
 // Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once.

@@ -16,7 +16,7 @@ class EventRunner {
   explicit EventRunner(const EventRunSetup& setup)
       : setup_(setup),
         dynamic_(static_cast<bool>(setup.policy)),
-        backend_(setup.costs, setup.programs) {
+        backend_(setup.costs, setup.programs, setup.links) {
     const std::size_t num_units = setup.costs.num_units();
     if (setup.log) {
       logs_.resize(num_units);
@@ -69,6 +69,10 @@ class EventRunner {
     if (dynamic_) {
       policies_.push_back(setup_.policy(program, rank));
     }
+    policies::ExecutorOptions options = setup_.executor;
+    if (!setup_.memory_limits.empty()) {
+      options.memory_limit = setup_.memory_limits[unit % setup_.memory_limits.size()];
+    }
     executors_.emplace_back(policies::ExecutorSetup{
         .program = program,
         .rank = rank,
@@ -80,7 +84,7 @@ class EventRunner {
                 ? std::span<const model::TaskId>{}
                 : std::span<const model::TaskId>{setup_.orders[shape_of(unit)][stage_of(unit)]},
         .policy = dynamic_ ? policies_.back().get() : nullptr,
-        .options = setup_.executor,
+        .options = options,
         .log = setup_.log ? &logs_[unit] : nullptr});
   }
 

@@ -12,6 +12,7 @@
 #include "policies/executor.h"
 #include "policies/policy.h"
 #include "policies/schedule.h"
+#include "sim/link_disturbance.h"
 #include "sim/pipeline_costs.h"
 #include "sim/step_times.h"
 
@@ -25,6 +26,9 @@ struct EventRunSetup {
   const std::vector<std::vector<policies::Order>>& orders;
   policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
+  // One a stage, or one a stage of each class; instead of the executor's. Or empty.
+  std::vector<model::Bytes> memory_limits;
+  std::vector<LinkDisturbance> links;
   bool log = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -51,7 +52,8 @@ PeakParts parts_of(const model::MemoryPeak& peak) {
   PeakParts parts;
   for (const model::LiveBuffers& live : peak.live) {
     const bool transient = live.kind == model::BufferKind::ForwardTransient ||
-                           live.kind == model::BufferKind::BackwardTransient;
+                           live.kind == model::BufferKind::BackwardTransient ||
+                           live.kind == model::BufferKind::WeightTransient;
     (transient ? parts.transients : parts.activations) += live.bytes;
     if (!transient) parts.chunks += live.count;
   }
@@ -116,20 +118,67 @@ StageMemory memory_of(const Job& seen, const model::StageCost& cost,
   return memory;
 }
 
+// What tasks may hold on a rank of this stage.
+Bytes task_memory_limit(const Job& seen, const model::StageCost& stage) {
+  Bytes transient{0};
+  Bytes least =
+      stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
+  for (const model::ChunkCost& chunk : stage.chunks) {
+    transient = std::max({transient, chunk.forward_transient, chunk.backward_transient});
+    least += std::max(chunk.activation, chunk.weight_gradient_input);
+  }
+  const Bytes reserved = seen.cluster.groups.front().gpu.memory_usable - process_overhead(seen);
+  const Bytes free = (1 / (1 + seen.software.allocator_slack)) * reserved - workspace(seen);
+  return std::max(free - transient, least);
+}
+
+// A policy that decides while the step runs may order every replica's rank in its own way: of the
+// `ranks` of a stage in a class, the most counts. Static orders are the same in all of them.
+model::MemoryPeak peak_of(const Job& job, const model::PipelineShape& shape,
+                          std::span<const RankResult> ranks, const model::StageCost& cost,
+                          std::size_t rank) {
+  model::MemoryPeak most = model::plan_memory({shape, cost, ranks[rank].order});
+  if (!model::is_dynamic(job.plan.schedule)) return most;
+  const auto p = static_cast<std::size_t>(shape.pipeline);
+  for (std::size_t other = rank + p; other < ranks.size(); other += p) {
+    model::MemoryPeak peak = model::plan_memory({shape, cost, ranks[other].order});
+    if (most.total() < peak.total()) most = std::move(peak);
+  }
+  return most;
+}
+
 }  // namespace
+
+std::vector<Bytes> task_memory_limits(const Job& job,
+                                      const std::vector<model::JobProgram>& programs) {
+  model::StageJobs jobs(job);
+  std::vector<Bytes> limits;
+  for (const model::JobProgram& program : programs) {
+    for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
+      const Job& seen = jobs.at(program.replicas.front(), static_cast<int>(stage));
+      limits.push_back(task_memory_limit(seen, program.spec.stages[stage]));
+    }
+  }
+  return limits;
+}
 
 void fill_memory(const Job& job, const std::vector<model::JobProgram>& programs,
                  const PipelineResult& result, SimulationReport& report) {
   model::StageJobs jobs(job);
   double fullest = 0;
-  std::size_t rank = 0;
+  std::size_t first_rank = 0;
   for (const model::JobProgram& program : programs) {
     const model::PipelineShape shape = model::pipeline_shape(program.spec);
-    for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage, ++rank) {
+    const std::size_t num_stages = program.spec.stages.size();
+    // A single class may have several replicas there, see StepRun.
+    const auto ranks =
+        std::span(result.ranks)
+            .subspan(first_rank, programs.size() == 1 ? std::dynamic_extent : num_stages);
+    first_rank += num_stages;
+    for (std::size_t stage = 0; stage < num_stages; ++stage) {
       const model::StageCost& cost = program.spec.stages[stage];
       const Job& seen = jobs.at(program.replicas.front(), static_cast<int>(stage));
-      StageMemory memory =
-          memory_of(seen, cost, model::plan_memory({shape, cost, result.ranks[rank].order}));
+      StageMemory memory = memory_of(seen, cost, peak_of(job, shape, ranks, cost, stage));
       memory.stage = static_cast<int>(stage);
       memory.replica = program.replicas.front();
       if (const double full = ratio(memory.peak / memory.limit); full > fullest) {
@@ -178,17 +227,20 @@ std::string in_gib(Bytes bytes) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 
-}  // namespace
-
-namespace {
+Bytes state_per_parameter(const Job& job) {
+  // The sides of a decoupled job have no place among its stages.
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
+    return model::DataParallelTraffic(job, {}).state_per_parameter();
+  }
+  model::StageJobs jobs(job);
+  return model::DataParallelTraffic(jobs.at(0, 0), {}).state_per_parameter();
+}
 
 // However the job is cut, its parameters, gradients and optimizer states have to be somewhere once.
 std::string fewest_gpus(const Job& job, const SimulationReport& report) {
   const model::ParameterCounts counts = model::count_parameters(job.transformer);
   const double parameters = static_cast<double>(counts.total + counts.mtp_total);
-  model::StageJobs jobs(job);
-  const Bytes all =
-      parameters * model::DataParallelTraffic(jobs.at(0, 0), {}).state_per_parameter();
+  const Bytes all = parameters * state_per_parameter(job);
   const double fewest = std::ceil(ratio(all / report.memory_limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
          ": at least " + std::to_string(static_cast<long long>(fewest)) +
@@ -205,7 +257,7 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
                                            return ratio(a.peak / a.limit) < ratio(b.peak / b.limit);
                                          });
   refusal.message = "stage " + std::to_string(heaviest->stage) + " needs " +
-                    in_gib(heaviest->peak) + " of " + in_gib(report.memory_limit) + " a GPU";
+                    in_gib(heaviest->peak) + " of " + in_gib(heaviest->limit) + " a GPU";
   for (const MemoryTerm& term : terms_by_size(*heaviest)) {
     const Bytes size = (*heaviest).*(term.size);
     if (size > Bytes{0}) refusal.reasons.push_back(std::string(term.words) + " " + in_gib(size));

@@ -15,6 +15,11 @@
 
 namespace megatwin::sim {
 
+// What each stage's rank may hold while it runs tasks in an order that is not known beforehand: the
+// GPU's memory without what the report adds beside tensors, at least one micro-batch.
+std::vector<model::Bytes> task_memory_limits(const model::Job& job,
+                                             const std::vector<model::JobProgram>& programs);
+
 // Fills memory, memory_peak, memory_allocated, memory_limit and fits. `programs` are the classes of
 // replicas that `result` simulated; the peak is that of the rank nearest to, or furthest beyond,
 // its GPU's limit.

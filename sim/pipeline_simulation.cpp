@@ -47,7 +47,8 @@ struct World {
 };
 
 PipelineResult simulate_dataflow(const World& world, const SimulationOptions& options) {
-  MEGATWIN_ASSERT(!options.policy && !options.log, "only the event engine runs Executors");
+  MEGATWIN_ASSERT(!options.policy && !options.log && options.links.empty(),
+                  "only the event engine runs Executors and knows disturbances");
   std::vector<std::shared_ptr<const CompiledPipeline>> kept;
   std::vector<const CompiledPipeline*> compiled;
   std::vector<const TaskRows*> rows;
@@ -87,6 +88,8 @@ PipelineResult simulate_events(const World& world, const SimulationOptions& opti
                              .orders = static_orders,
                              .policy = options.policy,
                              .executor = options.executor,
+                             .memory_limits = options.memory_limits,
+                             .links = options.links,
                              .log = options.log});
   if (!run.stalled.empty()) {
     PipelineResult result{.shape = world.costs.shape};

@@ -27,6 +27,7 @@
 #include "policies/policy.h"
 #include "policies/schedule.h"
 #include "sim/compiled_pipeline.h"
+#include "sim/link_disturbance.h"
 #include "sim/pipeline_costs.h"
 
 namespace megatwin::sim {
@@ -69,6 +70,9 @@ struct SimulationOptions {
   // Event engine only. With a policy the schedule of the program gives its shape, not its order.
   policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
+  // One a stage, or one a stage of each class; instead of the executor's. Or empty.
+  std::vector<model::Bytes> memory_limits;
+  std::vector<LinkDisturbance> links;
   bool log = false;
 };
 

@@ -1,6 +1,7 @@
 #include "sim/sim_backend.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/assert.h"
 
@@ -17,8 +18,9 @@ std::size_t index_of(RankId rank) { return static_cast<std::size_t>(rank.value);
 }  // namespace
 
 SimBackend::SimBackend(const PipelineCosts& costs,
-                       const std::vector<std::vector<model::Program>>& programs)
-    : costs_(costs), rows_(costs.shapes.begin(), costs.shapes.end()) {
+                       const std::vector<std::vector<model::Program>>& programs,
+                       const std::vector<LinkDisturbance>& links)
+    : costs_(costs), links_(links), rows_(costs.shapes.begin(), costs.shapes.end()) {
   const model::PipelineShape& shape = costs.shape;
   const std::size_t num_units = costs.num_units();
   const std::size_t num_slots = costs.first_slot.back();
@@ -45,6 +47,9 @@ SimBackend::SimBackend(const PipelineCosts& costs,
   reduces_.resize(static_cast<std::size_t>(shape.virtual_stages()));
   times_.end.resize(num_slots);
   times_.arrival.resize(num_slots);
+  if (!links_.empty()) {
+    times_.send_start.resize(num_slots);
+  }
   times_.reduces.resize(num_units);
   times_.optimizer_end.resize(num_units);
   executed_.resize(num_units);
@@ -139,21 +144,33 @@ void SimBackend::issue_send(RankId rank, TaskId producer) {
   const TaskRows::Place place = state.rows->place(producer);
   const TaskRow& row = state.rows->row(state.stage, place);
   const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
-  const Nanoseconds duration = state.sends[row.send_cost];
-  Nanoseconds arrival = 0;
-  if (costs_.overlap_p2p) {
-    Nanoseconds& lane_free = state.send_free[row.send == SendKind::Activation ? 0 : 1];
-    lane_free = std::max({lane_free, times_.end[slot], now_}) + duration;
-    arrival = lane_free;
-  } else {
-    MEGATWIN_ASSERT(state.compute_free == times_.end[slot], "a task came before the send");
-    state.compute_free += duration;
-    arrival = state.compute_free;
-  }
-  times_.arrival[slot] = arrival;
   const model::Message& message = state.program->sends[static_cast<std::size_t>(producer.value)];
+  MEGATWIN_ASSERT(costs_.overlap_p2p || state.compute_free == times_.end[slot],
+                  "a task came before the send");
+  Nanoseconds& lane_free = costs_.overlap_p2p
+                               ? state.send_free[row.send == SendKind::Activation ? 0 : 1]
+                               : state.compute_free;
+  const Nanoseconds start = std::max({lane_free, times_.end[slot], now_});
+  const Nanoseconds arrival =
+      start + disturbed(state.sends[row.send_cost], {state.stage}, message.stage, start);
+  lane_free = arrival;
+  times_.arrival[slot] = arrival;
+  if (!times_.send_start.empty()) {
+    times_.send_start[slot] = start;
+  }
   push(arrival, state.class_unit + static_cast<std::size_t>(message.stage.value),
        ExecutorEventKind::MessageArrived, message.task.value);
+}
+
+Nanoseconds SimBackend::disturbed(Nanoseconds plain, model::StageId from, model::StageId to,
+                                  Nanoseconds start) const {
+  double factor = 1;
+  for (const LinkDisturbance& link : links_) {
+    if (link.touches(from, to) && start >= link.since.ns) {
+      factor *= link.factor;
+    }
+  }
+  return factor == 1 ? plain : std::llround(factor * static_cast<double>(plain));
 }
 
 void SimBackend::issue_gather(RankId rank, model::ChunkId chunk) {

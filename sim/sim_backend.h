@@ -12,6 +12,7 @@
 #include "policies/backend.h"
 #include "policies/schedule.h"
 #include "sim/event_queue.h"
+#include "sim/link_disturbance.h"
 #include "sim/overlap_budget.h"
 #include "sim/pipeline_costs.h"
 #include "sim/step_times.h"
@@ -22,7 +23,8 @@ namespace megatwin::sim {
 class SimBackend : public policies::Backend {
  public:
   // Borrowed: the costs, and for each of their shapes one program a stage.
-  SimBackend(const PipelineCosts& costs, const std::vector<std::vector<model::Program>>& programs);
+  SimBackend(const PipelineCosts& costs, const std::vector<std::vector<model::Program>>& programs,
+             const std::vector<LinkDisturbance>& links = {});
 
   void issue_task(model::RankId rank, model::TaskId task) override;
   void issue_send(model::RankId rank, model::TaskId producer) override;
@@ -71,12 +73,16 @@ class SimBackend : public policies::Backend {
   UnitState& unit(model::RankId rank) { return units_[static_cast<std::size_t>(rank.value)]; }
   Nanoseconds charged(const UnitState& unit, model::TaskId task) const;
   Nanoseconds charge(model::RankId rank, const TaskRow& row);
+  // A transfer of `plain` between two stages that begins at `start`, over links as they are then.
+  Nanoseconds disturbed(Nanoseconds plain, model::StageId from, model::StageId to,
+                        Nanoseconds start) const;
   void push(Nanoseconds time, std::size_t receiver, model::ExecutorEventKind kind,
             std::int32_t index) {
     queue_.push(QueuedEvent::make(time, receiver, kind, index));
   }
 
   const PipelineCosts& costs_;
+  std::vector<LinkDisturbance> links_;
   std::vector<TaskRows> rows_;  // One a shape.
   EventQueue queue_;
   Nanoseconds now_ = 0;

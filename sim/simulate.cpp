@@ -5,11 +5,14 @@
 #include <cmath>
 #include <utility>
 
+#include "model/assert.h"
 #include "model/flops.h"
 #include "model/parameters.h"
 #include "model/plan_check.h"
 #include "model/program/job_program.h"
 #include "model/program/stage_jobs.h"
+#include "policies/user_policy.h"
+#include "sim/decoupled/decoupled_job.h"
 #include "sim/disturbance_report.h"
 #include "sim/goodput_report.h"
 #include "sim/job_network.h"
@@ -18,6 +21,7 @@
 #include "sim/mixed/mixed_report.h"
 #include "sim/power.h"
 #include "sim/sensitivity.h"
+#include "sim/simulation_problems.h"
 #include "sim/step_run.h"
 
 namespace megatwin::sim {
@@ -195,9 +199,11 @@ void fill_names(const Job& job, SimulationReport& report) {
   report.schedule_name = std::string(model::name_of(job.plan.schedule));
   report.assumptions = job.assumptions;
   report.warnings = job.warnings;
-  for (std::string& warning :
-       model::plan_warnings(job.transformer, job.plan, job.cluster, job.software)) {
-    report.warnings.push_back(std::move(warning));
+  if (job.plan.schedule != model::ScheduleKind::Decoupled) {  // Its ranks are laid out by side.
+    for (std::string& warning :
+         model::plan_warnings(job.transformer, job.plan, job.cluster, job.software)) {
+      report.warnings.push_back(std::move(warning));
+    }
   }
   report.network = std::string(model::name_of(job.network));
 }
@@ -248,6 +254,25 @@ void warn_of_missing_effects(const model::PricedEffects& effects, SimulationRepo
   if (!names.empty()) report.warnings.insert(report.warnings.begin(), "left out: " + names);
 }
 
+// A policy that decides while the step runs needs events; static orders are the same in both.
+Engine engine_of(const Job& job, const SimulateOptions& options) {
+  const bool events =
+      options.engine == EngineChoice::Events || model::is_dynamic(job.plan.schedule);
+  return events ? Engine::Events : Engine::Dataflow;
+}
+
+SimulationReport decoupled_report_of(const Job& job, const SimulateOptions& options) {
+  SimulationReport report;
+  fill_names(job, report);
+  warn_of_missing_effects(options.effects, report);
+  report_decoupled(job, options.effects, options.timeline, report);
+  fill_rates(job, report);
+  report.hfu = ratio(report.hardware_flop_per_step / report.step_time / total_peak(job));
+  fill_power(job, report);
+  fill_goodput(job, report);
+  return report;
+}
+
 // What the report says of the network beside the name.
 void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
   report.network_flows = run.flows;
@@ -260,11 +285,13 @@ void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
 }
 
 model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions& options) {
-  const Engine engine = options.engine == EngineChoice::Events ? Engine::Events : Engine::Dataflow;
+  if (job.plan.schedule == model::ScheduleKind::Decoupled) return decoupled_report_of(job, options);
+  const Engine engine = engine_of(job, options);
   const StepRunOptions how{.engine = engine,
                            .effects = options.effects,
                            .timeline = options.timeline,
-                           .cache = options.cache};
+                           .cache = options.cache,
+                           .policy = options.policy};
   MEGATWIN_TRY(StepRun run, run_step(job, how));
   const JobProgram& program = run.program();
   PipelineResult& result = run.result;
@@ -321,39 +348,34 @@ void fill_scaled_sensitivities(const Job& job, const SimulateOptions& options,
   report.step_time_high = scale * base->step_time_high;
 }
 
-}  // namespace
-
-namespace {
-
-// More tasks than this take minutes and gigabytes, and say nothing that fewer would not.
-constexpr double kMostTasks = 20e6;
-
-// What is legal for a trainer but not simulated (yet): refused rather than answered wrongly.
-std::vector<std::string> simulation_problems(const Job& job) {
-  std::vector<std::string> problems;
-  const double tasks = 2.0 * job.plan.pipeline * job.plan.model_chunks *
-                       static_cast<double>(job.plan.num_micro_batches());
-  if (tasks > kMostTasks) {
-    problems.push_back(
-        "plan.global_batch " + std::to_string(job.plan.global_batch) + " makes " +
-        std::to_string(static_cast<long long>(tasks)) + " tasks a step, over the " +
-        std::to_string(static_cast<long long>(kMostTasks)) +
-        " that are simulated; time per micro-batch is the same with fewer micro-batches");
-  }
-  return problems;
+std::variant<SimulationReport, PlanRefusal> answer_of(const Job& job,
+                                                      const SimulateOptions& options) {
+  model::Result<SimulationReport> answer = report_of(job, options);
+  if (!answer) return refuse_step(answer.error());
+  SimulationReport report = *std::move(answer);
+  if (options.sensitivities) fill_scaled_sensitivities(job, options, report);
+  const bool look_for_others =
+      options.sensitivities && job.plan.schedule != model::ScheduleKind::Decoupled;
+  if (!report.fits) return refuse_unfit(job, std::move(report), look_for_others);
+  return report;
 }
 
 }  // namespace
 
 std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
                                                      const SimulateOptions& options) {
-  if (const model::Diagnostics faults = unsupported(job); !faults.empty()) {
+  const bool decoupled = job.plan.schedule == model::ScheduleKind::Decoupled;
+  if (const model::Diagnostics faults = unsupported(job); !faults.empty() && !decoupled) {
     return refuse_step(faults);
   }
-  if (wants_found_splits(job)) return simulate(with_found_splits(job, options), options);
-  std::vector<std::string> problems =
-      model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
-  if (problems.empty()) problems = simulation_problems(job);
+  if (wants_found_splits(job) && difference_problems(job).empty()) {
+    return simulate(with_found_splits(job, options), options);
+  }
+  std::vector<std::string> problems = simulation_problems(job, static_cast<bool>(options.policy));
+  if (decoupled && !problems.empty()) {
+    return PlanRefusal{
+        "illegal_plan", "the plan is illegal for this model and cluster", problems, {}, {}};
+  }
   if (!problems.empty()) return refuse_illegal(job, problems);
   if (job.plan.schedule == model::ScheduleKind::OrderFile) {
     problems = policies::schedule_problems(model::build_job_program(job, options.effects).spec);
@@ -363,12 +385,15 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
   PipelineCache cache;  // The reruns of the sensitivities mostly change costs, not the program.
   SimulateOptions cached = options;
   if (cached.cache == nullptr) cached.cache = &cache;
-  model::Result<SimulationReport> answer = report_of(job, cached);
-  if (!answer) return refuse_step(answer.error());
-  SimulationReport report = *std::move(answer);
-  if (options.sensitivities) fill_scaled_sensitivities(job, cached, report);
-  if (!report.fits) return refuse_unfit(job, std::move(report), options.sensitivities);
-  return report;
+  try {
+    return answer_of(job, cached);
+  } catch (const policies::UserPolicyError& error) {
+    return PlanRefusal{"policy_failed",
+                       "the policy of " + job.plan.policy_library + " cannot run this job",
+                       {error.what()},
+                       {},
+                       {}};
+  }
 }
 
 std::vector<std::string> effect_names() {

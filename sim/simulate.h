@@ -10,6 +10,7 @@
 
 #include "model/job.h"
 #include "model/program/task_price.h"
+#include "policies/policy.h"
 #include "sim/compiled_pipeline.h"
 #include "sim/simulation_report.h"
 
@@ -24,6 +25,7 @@ struct SimulateOptions {
   bool explain = false;            // Fill priced_ops.
   bool timeline = false;           // Fill timeline.
   PipelineCache* cache = nullptr;  // Borrowed; compiled programs are reused from call to call.
+  policies::PolicyFactory policy;  // ScheduleKind::UserPolicy: what its library holds.
   bool sensitivities = true;  // Re-run with changed assumptions; costs some ten more simulations.
 };
 

@@ -54,6 +54,17 @@ struct StageShare {
   model::Bytes memory_peak, memory_limit;
 };
 
+// The ranks that run forwards, or those that run backwards, of a decoupled job.
+struct SideShare {
+  std::string name;  // "forward" or "backward".
+  std::string gpu;
+  int tensor = 1;
+  int instances = 1;
+  int ranks = 1;
+  double busy = 0;  // Share of the step in which they run tasks.
+  model::Bytes memory_peak, memory_limit;
+};
+
 // One line of "what would change the result most": a single changed assumption and its step time.
 struct Sensitivity {
   std::string change;  // "NVLink bandwidth +10 %"
@@ -108,8 +119,11 @@ struct SimulationReport {
   std::vector<ComputeShare> compute_shares;
   int critical_stage = 0;
 
-  std::vector<StageMemory> memory;  // One a stage, of each class of replicas when they differ.
-  std::vector<StageShare> stages;   // Empty when all stages run on one kind of GPU, evenly.
+  // One a stage, of each class of replicas when they differ; decoupled: backward ranks, then
+  // forward ranks.
+  std::vector<StageMemory> memory;
+  std::vector<StageShare> stages;  // Empty when all stages run on one kind of GPU, evenly.
+  std::vector<SideShare> sides;    // Decoupled only: forward, backward.
   model::Bytes memory_peak, memory_limit;
   model::Bytes memory_allocated;  // Of the peak, what the framework's allocator would report.
   bool fits = true;

@@ -67,7 +67,7 @@ class UnitAnalysis {
       record(Lane::Compute, model::event_kind(task.kind), task, start, end);
     }
     if (row.send != SendKind::None) {
-      walk_send(id, row, end, in_.times.arrival[slot], slot);
+      walk_send(id, row, end, slot);
     }
   }
 
@@ -96,8 +96,8 @@ class UnitAnalysis {
     result_.exposed_data_parallel += {waited - arrived};
   }
 
-  void walk_send(TaskId id, const TaskRow& row, Nanoseconds end, Nanoseconds arrival,
-                 std::size_t slot) {
+  void walk_send(TaskId id, const TaskRow& row, Nanoseconds end, std::size_t slot) {
+    const Nanoseconds arrival = in_.times.arrival[slot];
     if (!in_.costs.overlap_p2p) {
       result_.exposed_p2p += {arrival - end};
       lane_free_ = arrival;
@@ -106,13 +106,18 @@ class UnitAnalysis {
     if (!in_.timeline) {
       return;
     }
-    const Nanoseconds duration = in_.costs.send_by_slot.empty()
-                                     ? in_.costs.class_sends(replica_class_)[row.send_cost]
-                                     : in_.costs.send_by_slot[slot];
     const Lane own_lane = row.is_forward ? Lane::SendForward : Lane::SendBackward;
     record(in_.costs.overlap_p2p ? own_lane : Lane::Compute,
            row.is_forward ? EventKind::SendActivation : EventKind::SendGradient, shape_.task(id),
-           arrival - duration, arrival);
+           send_start(row, slot), arrival);
+  }
+
+  Nanoseconds send_start(const TaskRow& row, std::size_t slot) const {
+    if (!in_.times.send_start.empty()) return in_.times.send_start[slot];
+    const Nanoseconds duration = in_.costs.send_by_slot.empty()
+                                     ? in_.costs.class_sends(replica_class_)[row.send_cost]
+                                     : in_.costs.send_by_slot[slot];
+    return in_.times.arrival[slot] - duration;
   }
 
   void finish() {

@@ -6,11 +6,15 @@
 #include <string>
 #include <utility>
 
+#include "model/assert.h"
 #include "model/program/data_parallel.h"
 #include "model/program/lowering.h"
+#include "policies/policy_choice.h"
+#include "policies/user_policy.h"
 #include "sim/dataflow.h"
 #include "sim/flow/flow_net.h"
 #include "sim/group_contention.h"
+#include "sim/memory_report.h"
 #include "sim/mixed/mixed_report.h"
 #include "sim/step_analysis.h"
 #include "sim/step_flows.h"
@@ -257,6 +261,16 @@ CriticalRank critical_rank(const std::vector<JobProgram>& programs) {
   return worst;
 }
 
+SimulationOptions simulation_options(const Job& job, const std::vector<JobProgram>& programs,
+                                     const StepRunOptions& options) {
+  SimulationOptions simulation{.timeline = options.timeline, .cache = options.cache};
+  if (!model::is_dynamic(job.plan.schedule)) return simulation;
+  simulation.policy = options.policy ? options.policy : policies::policy_of(job.plan);
+  simulation.executor.issue_depth = job.plan.issue_depth;
+  simulation.memory_limits = task_memory_limits(job, programs);
+  return simulation;
+}
+
 std::size_t reported_unit(const Job& job, const StepRun& run) {
   const std::vector<RankResult>& ranks = run.result.ranks;
   const std::size_t p = run.programs.front().stages.size();
@@ -307,11 +321,12 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
     if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
   }
   if (needs_network(job)) {
+    MEGATWIN_ASSERT(!model::is_dynamic(job.plan.schedule), "flows need orders known beforehand");
     MEGATWIN_TRY([[maybe_unused]] const bool done, run_on_network(job, priced, options, run));
     run.unit = reported_unit(job, run);
     return run;
   }
-  const SimulationOptions simulation{.timeline = options.timeline, .cache = options.cache};
+  const SimulationOptions simulation = simulation_options(job, run.programs, options);
   std::vector<Replicas::Difference> slow = differences(run.programs.front(), run.unit_factor);
   if (slow.empty()) {
     run.result = simulate_classes(classes_of(run.programs), options.engine, simulation);
@@ -319,6 +334,9 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
     run.result = simulate_replicas(run.programs.front().spec,
                                    {.count = job.plan.data, .differences = std::move(slow)},
                                    options.engine, simulation);
+  }
+  if (!run.result.stalled.empty()) {
+    throw policies::UserPolicyError("the policy waits for ever: " + run.result.stalled.front());
   }
   run.unit = reported_unit(job, run);
   return run;

@@ -8,6 +8,7 @@
 #include "model/job.h"
 #include "model/program/job_program.h"
 #include "model/result.h"
+#include "policies/policy.h"
 #include "sim/flow/capped_ways.h"
 #include "sim/pipeline_simulation.h"
 
@@ -33,10 +34,12 @@ struct StepRun {
 };
 
 struct StepRunOptions {
-  Engine engine = Engine::Dataflow;  // Without a network; with one it is dataflow.
+  // Without a network; with one it is dataflow. A dynamic schedule needs events and no network.
+  Engine engine = Engine::Dataflow;
   model::PricedEffects effects;
   bool timeline = false;
   PipelineCache* cache = nullptr;
+  policies::PolicyFactory policy;  // ScheduleKind::UserPolicy: what its library holds.
 };
 
 // What of a job only closed forms know, and what asks for more: a network or disturbances where
@@ -44,7 +47,8 @@ struct StepRunOptions {
 model::Diagnostics unsupported(const model::Job& job);
 
 // Errors: what unsupported() and endless_step() say; a disturbance of a part that is not there, no
-// route between two ranks, no SimGrid.
+// route between two ranks, no SimGrid. Throws policies::UserPolicyError when the policy answers
+// nonsense or waits for ever.
 model::Result<StepRun> run_step(const model::Job& job, const StepRunOptions& options);
 
 }  // namespace megatwin::sim

@@ -42,6 +42,8 @@ struct StepTimes {
   // Per class, from PipelineCosts::first_slot on, by SlotLayout: when the task ended, and when what
   // it sent (if anything) arrived.
   std::vector<Nanoseconds> end, arrival;
+  // When the transfer began; only where disturbances make transfers differ, else arrival − send.
+  std::vector<Nanoseconds> send_start;
   std::vector<std::vector<Transfer>> reduces;  // One list a unit, in the order they ran.
   std::vector<Nanoseconds> optimizer_end;      // One a unit.
   Nanoseconds makespan = 0;

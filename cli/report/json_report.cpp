@@ -94,6 +94,25 @@ void write_stages(JsonWriter& json, const sim::SimulationReport& report) {
   json.end_array();
 }
 
+void write_sides(JsonWriter& json, const sim::SimulationReport& report) {
+  if (report.sides.empty()) return;
+  json.key("sides");
+  json.begin_array();
+  for (const sim::SideShare& side : report.sides) {
+    json.begin_object();
+    json.member("side", side.name);
+    json.member("gpu", side.gpu);
+    json.member("tensor", side.tensor);
+    json.member("instances", side.instances);
+    json.member("ranks", side.ranks);
+    json.member("busy_fraction", side.busy);
+    json.member("memory_peak_bytes", side.memory_peak.value);
+    json.member("memory_limit_bytes", side.memory_limit.value);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_parameters(JsonWriter& json, const sim::SimulationReport& report) {
   json.key("parameters");
   json.begin_object();
@@ -240,6 +259,7 @@ void write_report_members(JsonWriter& json, const sim::SimulationReport& report)
   write_breakdown(json, report);
   write_memory(json, report);
   write_stages(json, report);
+  write_sides(json, report);
   write_parameters(json, report);
   write_energy_and_cost(json, report);
   json.member("gpus", report.gpus);

@@ -22,19 +22,26 @@ struct Receiver {
 
 // Where the transfer of `record` arrives: the next virtual stage for activations, the one before
 // for gradients. Chunks go round the ranks, except in ZB-V, where chunk 1 runs back over them.
-Receiver receiver_of(const EventRecord& record, const model::Plan& plan) {
+Receiver receiver_of(const EventRecord& record, const TraceSource& source) {
+  const model::Plan& plan = source.plan;
   const bool up = record.kind == EventKind::SendActivation;
   const bool v_shape = plan.schedule == model::ScheduleKind::ZeroBubbleV;
-  const int rank = record.rank.value;
+  const int stride = source.ranks_per_stage;
+  const int stage = record.rank.value / stride;
+  const int beside = record.rank.value % stride;
   const int chunk = record.chunk.value;
-  if (v_shape) return {rank + (up == (chunk == 0) ? 1 : -1), chunk};
-  if (up) return rank + 1 < plan.pipeline ? Receiver{rank + 1, chunk} : Receiver{0, chunk + 1};
-  return rank > 0 ? Receiver{rank - 1, chunk} : Receiver{plan.pipeline - 1, chunk - 1};
+  const auto at = [&](int to_stage, int to_chunk) {
+    return Receiver{to_stage * stride + beside, to_chunk};
+  };
+  if (v_shape) return at(stage + (up == (chunk == 0) ? 1 : -1), chunk);
+  if (up) return stage + 1 < plan.pipeline ? at(stage + 1, chunk) : at(0, chunk + 1);
+  return stage > 0 ? at(stage - 1, chunk) : at(plan.pipeline - 1, chunk - 1);
 }
 
-// First span of each task: {forward or backward, rank, micro-batch, chunk} → its record.
+// Spans of each task: {forward or backward, rank, micro-batch, chunk} → its records by start, one a
+// step.
 using TaskKey = std::tuple<bool, int, int, int>;
-using Tasks = std::map<TaskKey, const EventRecord*>;
+using Tasks = std::map<TaskKey, std::map<model::Instant, const EventRecord*>>;
 
 Tasks index_tasks(const std::vector<EventRecord>& timeline) {
   Tasks tasks;
@@ -43,8 +50,8 @@ Tasks index_tasks(const std::vector<EventRecord>& timeline) {
     const bool backward =
         record.kind == EventKind::Backward || record.kind == EventKind::BackwardInput;
     if (!forward && !backward) continue;
-    tasks.emplace(TaskKey{forward, record.rank.value, record.micro_batch.value, record.chunk.value},
-                  &record);
+    tasks[{forward, record.rank.value, record.micro_batch.value, record.chunk.value}].emplace(
+        record.start, &record);
   }
   return tasks;
 }
@@ -68,7 +75,7 @@ void write_name(JsonWriter& json, const char* what, int pid, int tid, const std:
   json.end_object();
 }
 
-void write_names(JsonWriter& json, const sim::SimulationReport& report) {
+void write_names(JsonWriter& json, const TraceSource& report) {
   std::set<int> ranks;
   std::set<std::pair<int, model::Lane>> lanes;
   for (const EventRecord& record : report.timeline) {
@@ -127,18 +134,20 @@ void write_arrow_end(JsonWriter& json, const char* phase, const EventRecord& rec
   json.end_object();
 }
 
-void write_arrows(JsonWriter& json, const sim::SimulationReport& report) {
+void write_arrows(JsonWriter& json, const TraceSource& report) {
   const Tasks tasks = index_tasks(report.timeline);
   int id = 0;
   for (const EventRecord& record : report.timeline) {
     const bool up = record.kind == EventKind::SendActivation;
     if (!up && record.kind != EventKind::SendGradient) continue;
-    const Receiver to = receiver_of(record, report.plan);
+    const Receiver to = receiver_of(record, report);
     const auto found = tasks.find(TaskKey{up, to.rank, record.micro_batch.value, to.chunk});
     if (found == tasks.end()) continue;
+    const auto fed = found->second.lower_bound(record.start);
+    if (fed == found->second.end()) continue;
     ++id;
     write_arrow_end(json, "s", record, id, record.start);
-    write_arrow_end(json, "f", *found->second, id, found->second->start);
+    write_arrow_end(json, "f", *fed->second, id, fed->first);
   }
 }
 
@@ -184,23 +193,30 @@ std::string_view event_text(EventKind kind) {
   return "event";
 }
 
-std::string perfetto_trace(const sim::SimulationReport& report) {
+std::string perfetto_trace(const TraceSource& source) {
   JsonWriter json(JsonWriter::Layout::Compact);
   json.begin_object();
   json.member("displayTimeUnit", "ns");
   json.key("otherData");
   json.begin_object();
-  json.member("name", report.name);
-  json.member("source", "megatwin, simulated");
+  json.member("name", source.name);
+  json.member("source", "megatwin, " + source.world);
   json.end_object();
   json.key("traceEvents");
   json.begin_array();
-  write_names(json, report);
-  for (const EventRecord& record : report.timeline) write_span(json, record);
-  write_arrows(json, report);
+  write_names(json, source);
+  for (const EventRecord& record : source.timeline) write_span(json, record);
+  write_arrows(json, source);
   json.end_array();
   json.end_object();
   return json.finish();
+}
+
+std::string perfetto_trace(const sim::SimulationReport& report) {
+  return perfetto_trace({.name = report.name,
+                         .world = "simulated",
+                         .plan = report.plan,
+                         .timeline = report.timeline});
 }
 
 }  // namespace megatwin::cli

@@ -6,12 +6,24 @@
 #define MEGATWIN_CLI_REPORT_PERFETTO_TRACE_H_
 
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "model/plan.h"
 #include "model/program/event_record.h"
 #include "sim/simulation_report.h"
 
 namespace megatwin::cli {
 
+// What of a run is drawn, of whichever world. Borrowed.
+struct TraceSource {
+  std::string name;
+  std::string world;  // "simulated", "run on the host".
+  const model::Plan& plan;
+  const std::vector<model::EventRecord>& timeline;
+  int ranks_per_stage = 1;  // How far apart the ranks of neighbouring stages are.
+};
+std::string perfetto_trace(const TraceSource& source);
 std::string perfetto_trace(const sim::SimulationReport& report);
 
 // Names for people, shared with the HTML timeline.

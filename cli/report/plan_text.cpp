@@ -21,21 +21,7 @@ std::string join(const std::vector<std::string>& parts, const char* separator) {
 }  // namespace
 
 std::string_view yaml_name(model::ScheduleKind schedule) {
-  switch (schedule) {
-    case model::ScheduleKind::GPipe:
-      return "gpipe";
-    case model::ScheduleKind::OneForwardOneBackward:
-      return "1f1b";
-    case model::ScheduleKind::Interleaved:
-      return "interleaved";
-    case model::ScheduleKind::ZeroBubbleH1:
-      return "zb-h1";
-    case model::ScheduleKind::ZeroBubbleV:
-      return "zb-v";
-    case model::ScheduleKind::OrderFile:
-      return "order file";
-  }
-  return "1f1b";
+  return schedule == model::ScheduleKind::OrderFile ? "order file" : model::name_of(schedule);
 }
 
 std::string_view yaml_name(model::RecomputeKind recompute) {
@@ -57,7 +43,11 @@ std::string describe(const model::Plan& plan) {
   const auto size = [&](const char* name, int value) {
     if (value != 1) parts.push_back(fmt::format("{} {}", name, value));
   };
-  size("tensor", plan.tensor);
+  if (plan.tensor_per_stage.empty()) {
+    size("tensor", plan.tensor);
+  } else {
+    parts.push_back(fmt::format("tensor {} by stage", fmt::join(plan.tensor_per_stage, ", ")));
+  }
   if (plan.model_chunks > 1) {
     parts.push_back(fmt::format("pipeline {} × {} chunks", plan.pipeline, plan.model_chunks));
   } else {

@@ -69,7 +69,7 @@ void add_best(const sim::SearchResult& result, std::string& text) {
         result.baseline_rank ? fmt::format("file ({})", *result.baseline_rank) : "file";
     rows.push_back(best_row(place, result.baseline->report, first));
   } else {
-    text += "  the file's own plan is illegal or does not fit\n";
+    text += "  the file's own plan is illegal, does not fit or is none that search can run\n";
   }
   text += format_table(rows, {false, false, true, true, true, true, true});
 }

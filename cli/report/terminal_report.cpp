@@ -116,6 +116,18 @@ std::string stages_text(const sim::SimulationReport& report, const TerminalStyle
                              true, true});
 }
 
+// The two kinds of ranks of a decoupled job.
+std::string sides_text(const sim::SimulationReport& report, const TerminalStyle& style) {
+  Rows rows = {{"side", "GPU", "ranks", "tensor", "instances", "busy", "memory", "of"}};
+  for (const sim::SideShare& side : report.sides) {
+    rows.push_back({side.name, side.gpu, format_count(side.ranks), std::to_string(side.tensor),
+                    std::to_string(side.instances), format_percent(side.busy),
+                    format_memory(side.memory_peak), format_memory(side.memory_limit)});
+  }
+  return heading("Sides (busy: share of the step in which ranks run tasks)", style) +
+         format_table(rows, {false, false, true, true, true, true, true, true});
+}
+
 std::string memory_text(const sim::SimulationReport& report, const TerminalStyle& style) {
   Rows rows = {{"stage", "peak", "of limit"}};
   for (const MemoryPart& part : memory_parts({})) rows.front().push_back(part.name);
@@ -132,9 +144,13 @@ std::string memory_text(const sim::SimulationReport& report, const TerminalStyle
     row.push_back(stage.largest_term);
     rows.push_back(std::move(row));
   }
-  return heading(fmt::format("Memory of a rank by stage (GiB; limit {})",
-                             format_memory(report.memory_limit)),
-                 style) +
+  const bool one_limit =
+      std::all_of(report.memory.begin(), report.memory.end(), [&](const sim::StageMemory& stage) {
+        return stage.limit.value == 0 || stage.limit == report.memory_limit;
+      });
+  const std::string limit =
+      one_limit ? format_memory(report.memory_limit) : "that of each stage's GPU";
+  return heading(fmt::format("Memory of a rank by stage (GiB; limit {})", limit), style) +
          format_table(rows, std::vector<bool>(numbers, true));
 }
 
@@ -209,6 +225,7 @@ std::string provenance(const sim::SimulationReport& report) {
 std::string terminal_report(const sim::SimulationReport& report, const TerminalStyle& style) {
   std::string text = head(report, style) + headline(report, style) + breakdown_text(report, style);
   if (!report.stages.empty()) text += stages_text(report, style);
+  if (!report.sides.empty()) text += sides_text(report, style);
   if (!report.memory.empty()) text += memory_text(report, style);
   text += why_text(report, style);
   if (style.explain && !report.priced_ops.empty()) text += ops_text(report, style);

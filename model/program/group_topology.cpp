@@ -19,6 +19,13 @@ double spine_efficiency(const Fabric& fabric, const Node& node) {
   return static_routes ? 0.5 : 1.0;
 }
 
+// What divides the bandwidth of traffic that leaves a leaf switch.
+double leaf_oversubscription(const Fabric& fabric) {
+  const bool has_leaves =
+      fabric.kind == FabricKind::FatTree || fabric.kind == FabricKind::RailOptimizedFatTree;
+  return has_leaves ? fabric.oversubscription : 1;
+}
+
 const GpuProfile& profile_of(const Job& job, int kind) {
   return job.group_profiles.empty() ? job.profile
                                     : job.group_profiles[static_cast<std::size_t>(kind)];
@@ -76,6 +83,7 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
   const int job_nodes = (job.plan.gpus() + machine.node.num_gpus - 1) / machine.node.num_gpus;
   if (topology.nodes > 1 && job_nodes > fabric.nodes_per_leaf) {
     topology.nic_efficiency *= spine_efficiency(fabric, machine.node);
+    topology.oversubscription = leaf_oversubscription(fabric);
   }
   return topology;
 }
@@ -107,7 +115,7 @@ GroupTopology hop_topology(const Job& job, const StageSites& sites,
                                             job.cluster.fabric, profile_of(job, site.kind));
     if (reach == Reach::AcrossLeaves) {
       topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine.node);
-      topology.oversubscription = job.cluster.fabric.oversubscription;
+      topology.oversubscription = leaf_oversubscription(job.cluster.fabric);
       topology.switch_hops = 3;
     }
     return topology;
@@ -133,7 +141,9 @@ GroupTopology mixed_data_topology(const Job& job, const StageSites& sites, int s
     GroupTopology topology =
         group_topology({.ranks = ranks, .ranks_per_node = per_node, .groups_sharing_nics = sharing},
                        machine.node, machine.gpu, job.cluster.fabric, profile_of(job, kind));
+    // Kinds hang on different leaves.
     topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine.node);
+    topology.oversubscription = leaf_oversubscription(job.cluster.fabric);
     result = result ? weaker(*result, topology) : topology;
   }
   result->nodes = static_cast<int>(nodes.size());

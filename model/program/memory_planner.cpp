@@ -10,7 +10,7 @@
 namespace megatwin::model {
 namespace {
 
-constexpr int kNumBufferKinds = 4;
+constexpr int kNumBufferKinds = 5;
 
 const ChunkCost& chunk_of(const MemoryRequest& request, const Task& task) {
   return request.stage.chunks[static_cast<std::size_t>(task.chunk.value)];
@@ -26,6 +26,8 @@ Bytes modelled_size(const ChunkCost& chunk, BufferKind kind) {
       return chunk.forward_transient;
     case BufferKind::BackwardTransient:
       return chunk.backward_transient;
+    case BufferKind::WeightTransient:
+      return chunk.weight_transient;
   }
   MEGATWIN_ASSERT(false, "unknown buffer kind");
 }
@@ -58,6 +60,8 @@ void visit_lifetimes(const MemoryRequest& request, Visitor& visit) {
         }
         break;
       case TaskKind::BackwardWeight:
+        visit.begin(BufferKind::WeightTransient, task, now);
+        visit.end(BufferKind::WeightTransient, task, now + 1);
         visit.end(BufferKind::WeightGradientInput, task, now + 1);
         break;
       case TaskKind::Recompute:

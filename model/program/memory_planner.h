@@ -19,7 +19,8 @@ enum class BufferKind : std::uint8_t {
   Activation,
   WeightGradientInput,
   ForwardTransient,
-  BackwardTransient
+  BackwardTransient,
+  WeightTransient
 };
 
 // Buffers of one kind and chunk that are live together.

@@ -27,6 +27,11 @@ PipelineShape pipeline_shape(const ProgramSpec& spec) {
     case ScheduleKind::GPipe:
     case ScheduleKind::OneForwardOneBackward:
     case ScheduleKind::Interleaved:
+    case ScheduleKind::DynamicAdaptive:
+    case ScheduleKind::DynamicDepthFirst:
+    case ScheduleKind::DynamicBreadthFirst:
+    case ScheduleKind::UserPolicy:
+    case ScheduleKind::Decoupled:
       break;
     case ScheduleKind::ZeroBubbleH1:
       shape.split_backward = true;

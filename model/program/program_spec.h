@@ -25,6 +25,7 @@ struct ChunkCost {
                                 // backward_weight.
   Bytes forward_transient;  // Extra peak inside forward, backward: logits, recomputed layer, …
   Bytes backward_transient;
+  Bytes weight_transient;   // Inside backward_weight, when split: gradients before their reduction.
   Instant gradient_reduce;  // Data-parallel reduction of this chunk's gradients.
   Instant
       parameter_gather;  // Data-parallel gather of this chunk's parameters before its first use.

@@ -6,6 +6,21 @@
 
 namespace megatwin::model {
 
+Job on_group(const Job& job, int group) {
+  Job seen = job;
+  const auto index = static_cast<std::size_t>(group);
+  seen.plan.precision = job.plan.group_precision(group);
+  seen.plan.precision_per_group.clear();
+  seen.cluster.groups = {job.cluster.groups[index]};
+  if (!job.group_profiles.empty()) seen.profile = job.group_profiles[index];
+  seen.group_profiles.clear();
+  // FlashAttention and cuDNN's fused attention need Ampere.
+  if (seen.cluster.groups.front().gpu.architecture == GpuArchitecture::Volta) {
+    seen.software.attention = AttentionKernel::Unfused;
+  }
+  return seen;
+}
+
 StageJobs::StageJobs(const Job& job) : job_(job) {
   if (is_mixed(job.cluster) || !job.plan.tensor_per_stage.empty()) {
     sites_.emplace(job.plan, job.cluster);
@@ -26,24 +41,12 @@ const Job& StageJobs::at(int replica, int stage) {
 }
 
 Job StageJobs::seen_by(int replica, int stage) const {
-  Job seen = job_;
+  Job seen = sites_ ? on_group(job_, sites_->site(replica, stage).kind) : job_;
   Plan& plan = seen.plan;
   plan.global_batch = plan.replica_micro_batches(replica) * plan.micro_batch * plan.data;
   plan.micro_batches_per_replica.clear();
-  if (!sites_) return seen;
-  const int kind = sites_->site(replica, stage).kind;
   plan.tensor = plan.stage_tensor(stage);
   plan.tensor_per_stage.clear();
-  plan.precision = plan.group_precision(kind);
-  plan.precision_per_group.clear();
-  const auto group = static_cast<std::size_t>(kind);
-  seen.cluster.groups = {job_.cluster.groups[group]};
-  if (!job_.group_profiles.empty()) seen.profile = job_.group_profiles[group];
-  seen.group_profiles.clear();
-  // FlashAttention and cuDNN's fused attention need Ampere.
-  if (seen.cluster.groups.front().gpu.architecture == GpuArchitecture::Volta) {
-    seen.software.attention = AttentionKernel::Unfused;
-  }
   return seen;
 }
 

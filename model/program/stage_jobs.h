@@ -17,6 +17,10 @@
 
 namespace megatwin::model {
 
+// `job` with one group of its machines only: that group's profile, precision and attention kernel.
+// The plan's sizes stay as they are.
+Job on_group(const Job& job, int group);
+
 class StageJobs {
  public:
   // Borrows the job. Requires: a legal plan.

@@ -28,6 +28,11 @@ std::int64_t micro_batches_that_matter(const Plan& plan) {
   switch (plan.schedule) {
     case ScheduleKind::GPipe:
     case ScheduleKind::OrderFile:
+    case ScheduleKind::DynamicAdaptive:
+    case ScheduleKind::DynamicDepthFirst:
+    case ScheduleKind::DynamicBreadthFirst:
+    case ScheduleKind::UserPolicy:
+    case ScheduleKind::Decoupled:
       return m;
     case ScheduleKind::OneForwardOneBackward:
     case ScheduleKind::ZeroBubbleH1:

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "model/assert.h"
 #include "model/plan_check.h"
@@ -71,17 +72,18 @@ class Search {
     options_.progress({phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(total)});
   }
 
-  // The file's own plan, whatever the search may vary.
+  // The file's own plan, whatever the search may vary; one that simulate refuses has no place.
   void simulate_baseline() {
     if (!model::plan_problems(job_.transformer, job_.plan, job_.cluster, job_.software).empty()) {
       return;
     }
     auto answer = simulate(job_, {.sensitivities = false});
+    if (const auto* refusal = std::get_if<PlanRefusal>(&answer)) {
+      if (refusal->report) ++result_.evaluated.dataflow;
+      return;
+    }
     ++result_.evaluated.dataflow;
-    auto* refusal = std::get_if<PlanRefusal>(&answer);
-    if (refusal != nullptr && !refusal->report) return;  // Too long a step to be simulated.
-    SimulationReport report = refusal != nullptr ? std::move(*refusal->report)
-                                                 : std::get<SimulationReport>(std::move(answer));
+    auto& report = std::get<SimulationReport>(answer);
     if (report.memory_peak <= memory_limit_) {
       result_.baseline = FoundPlan{std::move(report), "dataflow"};
     }

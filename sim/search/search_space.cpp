@@ -304,7 +304,7 @@ std::string value_text(const Plan& plan, SpaceKey key) {
     case SpaceKey::Dispatcher:
       return word_of(dispatcher_names(), plan.dispatcher);
     case SpaceKey::Schedule:
-      return word_of(schedule_names(), plan.schedule);
+      return std::string(model::name_of(plan.schedule));
     case SpaceKey::OverlapGradReduce:
       return on(plan.overlap_grad_reduce);
     case SpaceKey::OverlapParamGather:

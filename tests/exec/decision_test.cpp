@@ -1,23 +1,21 @@
 // The same Executor and the same policies in the host world and in the simulator: what one world
 // decided comes out again in the other, and from the log alone.
-#include <algorithm>
-#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
-#include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
 #include "exec/host_job.h"
-#include "model/program/memory_planner.h"
 #include "model/program/program_builder.h"
 #include "policies/dynamic_pipeline.h"
 #include "policies/replay.h"
 #include "sim/pipeline_simulation.h"
+#include "tests/exec/decision_runs.h"
 #include "tests/exec/tiny_jobs.h"
 #include "tests/policies/greedy_policy.h"
-#include "tests/sim/pipeline_specs.h"
-#include "tests/sim/seeds.h"
 
 namespace megatwin::exec {
 namespace {
@@ -38,32 +36,10 @@ bool same_bytes(const std::vector<DecisionRecord>& a, const std::vector<Decision
          std::memcmp(a.data(), b.data(), a.size() * sizeof(DecisionRecord)) == 0;
 }
 
-// One step of a pipeline, with the order decided while it runs.
-Plan pipeline(ScheduleKind schedule, int p, int v) {
-  Plan plan;
-  plan.schedule = schedule;
-  plan.pipeline = p;
-  plan.model_chunks = v;
-  return plan;
-}
-
 void make_dynamic(HostJob& job, const DynamicPipelineOptions& options) {
   job.steps = 1;
   job.log = true;
   job.policy = policies::dynamic_pipeline_factory(options);
-}
-
-// Sleeps up to 200 µs before some tasks, from the seed.
-std::function<void(const TaskMoment&)> delays(std::uint64_t seed) {
-  return [seed](const TaskMoment& moment) {
-    tests::Random random(seed ^ static_cast<std::uint64_t>(1000 * moment.rank.value +
-                                                           100 * moment.task.chunk.value +
-                                                           10 * moment.task.micro_batch.value +
-                                                           static_cast<int>(moment.task.kind)));
-    if (random.coin()) {
-      std::this_thread::sleep_for(std::chrono::microseconds(random.in(0, 200)));
-    }
-  };
 }
 
 policies::Replay replay(const model::Program& program, const DynamicPipelineOptions& options,
@@ -73,11 +49,55 @@ policies::Replay replay(const model::Program& program, const DynamicPipelineOpti
   return policies::replay({.program = program, .policy = &policy, .options = executor}, events);
 }
 
-const std::vector<Plan>& plans() {
-  static const std::vector<Plan> kPlans = {pipeline(ScheduleKind::Interleaved, 2, 2),
-                                           pipeline(ScheduleKind::OneForwardOneBackward, 4, 1),
-                                           pipeline(ScheduleKind::ZeroBubbleV, 2, 2)};
-  return kPlans;
+const std::vector<Plan>& plans() { return tests::dynamic_plans(); }
+
+// Static orders on the shapes that they ask for; policies on each shape, with one, two and no
+// receive slots, tight and free.
+std::vector<tests::OrderChoice> every_order() {
+  std::vector<tests::OrderChoice> all;
+  for (const auto schedule :
+       {ScheduleKind::GPipe, ScheduleKind::OneForwardOneBackward, ScheduleKind::Interleaved,
+        ScheduleKind::ZeroBubbleH1, ScheduleKind::ZeroBubbleV}) {
+    for (const int slots : {0, 1}) {
+      all.push_back({.shape = schedule, .decides = schedule, .executor = {.receive_slots = slots}});
+    }
+  }
+  for (const auto policy : {ScheduleKind::DynamicAdaptive, ScheduleKind::DynamicDepthFirst,
+                            ScheduleKind::DynamicBreadthFirst}) {
+    for (const Plan& plan : plans()) {
+      for (const auto& [slots, most] : {std::pair(0, 0), std::pair(0, 5), std::pair(1, 5)}) {
+        all.push_back({.shape = plan.schedule,
+                       .decides = policy,
+                       .live_activations_max = most,
+                       .executor = {.issue_depth = 1 + slots, .receive_slots = slots}});
+      }
+    }
+  }
+  return all;
+}
+
+testing::AssertionResult replays(const tests::OrderChoice& choice, const model::ProgramSpec& spec,
+                                 const HostRankReport& rank) {
+  const auto programs = build_programs(spec);
+  const auto stage = static_cast<std::size_t>(rank.stage.value);
+  const auto factory = tests::policy_of(choice);
+  const auto policy = factory ? factory(programs[stage], rank.rank) : nullptr;
+  const auto orders = policy ? std::vector<policies::Order>{} : policies::schedule_orders(spec);
+  const policies::Replay again = policies::replay(
+      {.program = programs[stage],
+       .source = policy ? policies::OrderSource::Policy : policies::OrderSource::List,
+       .order = policy ? std::span<const model::TaskId>()
+                       : std::span<const model::TaskId>(orders[stage]),
+       .policy = policy.get(),
+       .options = choice.executor},
+      rank.logs.front().events);
+  if (!again.divergence.empty()) {
+    return testing::AssertionFailure() << again.divergence;
+  }
+  if (!same_bytes(again.decisions, rank.logs.front().decisions)) {
+    return testing::AssertionFailure() << "other decisions";
+  }
+  return testing::AssertionSuccess();
 }
 
 TEST(Decisions, ComeOutOfTheEventsOfAHostRunAgain) {
@@ -86,7 +106,7 @@ TEST(Decisions, ComeOutOfTheEventsOfAHostRunAgain) {
       TinyJob tiny(tiny_llama(), plan);
       const DynamicPipelineOptions options{.traversal = traversal};
       make_dynamic(tiny.job, options);
-      tiny.job.hooks.before_task = delays(1);
+      tiny.job.hooks.before_task = tests::delays(1);
       const HostResult result = run_host(tiny.job);
       ASSERT_FALSE(result.fault) << to_text(*result.fault);
       const auto programs = build_programs(host_program_spec(tiny.job));
@@ -173,42 +193,31 @@ TEST(Decisions, OfOneWorldRunInTheOther) {
   }
 }
 
-// Delays, one or two receive slots, and tight admission: the run ends, with the bits of a static
-// schedule, in the memory that the planner finds in the order that was run. Seed 4 once found a
-// rank that was done with its optimizer and no longer listened for the slot of its last gradient.
-TEST(Decisions, NoDelayDeadlocksOrChangesTheBits) {
-  TinyJob fixed(tiny_llama(), plans()[0]);
-  fixed.job.steps = 1;
-  const HostResult expected = run_host(fixed.job);
-  for (const std::uint64_t seed : tests::seeds(60)) {
-    SCOPED_TRACE(tests::rerun_line("exec_decision_test", seed));
-    tests::Random random(seed);
-    Plan plan = plans()[seed % plans().size()];
-    plan.tensor = random.coin() ? 2 : 1;
-    TinyJob tiny(tiny_llama(), plan);
-    make_dynamic(tiny.job,
-                 {.traversal = random.coin() ? Traversal::DepthFirst : Traversal::BreadthFirst,
-                  .live_activations_max = static_cast<int>(random.in(2, 6))});
-    tiny.job.executor.receive_slots = static_cast<int>(random.in(1, 2));
-    tiny.job.executor.issue_depth = static_cast<int>(random.in(1, 3));
-    tiny.job.hooks.before_task = delays(seed);
+// Runs of every order, as tests/policies/recorded_runs_test.cpp replays them. Here each is run and
+// replayed once more; with MEGATWIN_UPDATE_GOLDENS=1 they are written.
+TEST(Decisions, OfEveryOrderReplay) {
+  std::vector<tests::RecordedRun> runs;
+  for (const tests::OrderChoice& choice : every_order()) {
+    const bool folds = choice.shape == ScheduleKind::ZeroBubbleV;
+    const bool chunked = folds || choice.shape == ScheduleKind::Interleaved;
+    TinyJob tiny(tiny_llama(),
+                 tests::pipeline_plan(choice.shape, chunked ? 2 : 4, chunked ? 2 : 1));
+    set_order(tiny.job, choice);
+    tiny.job.hooks.before_task = tests::delays(runs.size());
     const HostResult result = run_host(tiny.job);
     ASSERT_FALSE(result.fault) << to_text(*result.fault);
-    if (plan.tensor == 1) {
-      EXPECT_EQ(result.losses, expected.losses);
-    }
-    const model::ProgramSpec spec = host_program_spec(tiny.job);
+    tests::RecordedRun run{
+        .choice = choice, .spec = host_program_spec(tiny.job), .logs = {}, .hashes = {}};
+    const auto programs = build_programs(run.spec);
     for (const HostRankReport& rank : result.ranks) {
-      const auto& stage = spec.stages[static_cast<std::size_t>(rank.stage.value)];
-      const model::MemoryPeak peak =
-          model::plan_memory({pipeline_shape(spec), stage, rank.executed});
-      EXPECT_EQ(rank.activations_max.value, peak.buffers.value);
-      EXPECT_GE(rank.activations_reserved.value, peak.buffers.value);
-      policies::Order sorted = rank.executed;
-      std::sort(sorted.begin(), sorted.end());
-      EXPECT_TRUE(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end());
-      EXPECT_EQ(std::ssize(sorted), pipeline_shape(spec).num_tasks());
+      EXPECT_TRUE(replays(choice, run.spec, rank)) << name_of(choice.decides);
+      run.logs.push_back(rank.logs.front());
     }
+    runs.push_back(std::move(run));
+  }
+  if (std::getenv("MEGATWIN_UPDATE_GOLDENS") != nullptr) {
+    std::ofstream file(tests::kRecordedRuns);
+    tests::write_runs(file, runs);
   }
 }
 

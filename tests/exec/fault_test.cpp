@@ -1,8 +1,10 @@
 // A rank that fails ends the run for all, with rank, step and task named.
 #include <chrono>
+#include <future>
 #include <limits>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -59,15 +61,71 @@ TEST(Fault, OfRanksThatWaitForNothing) {
   EXPECT_EQ(result.fault->what, "no rank got anything done for 100 ms");
 }
 
+// The rank that hangs is named, and not one of those that wait for it; the run comes back without
+// its thread.
+TEST(Fault, OfARankThatHangs) {
+  tests::TinyJob tiny(tests::tiny_llama(), eight_ranks());
+  tiny.job.watchdog = std::chrono::milliseconds(300);
+  const auto release = std::make_shared<std::promise<void>>();
+  const auto released = std::make_shared<std::shared_future<void>>(release->get_future().share());
+  const auto left = std::make_shared<std::promise<void>>();
+  tiny.job.hooks.before_task = [released, left](const TaskMoment& moment) {
+    if (is_second_step_of_rank_5(moment)) {
+      released->wait();
+      left->set_value();
+      throw std::runtime_error("at last");
+    }
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const HostResult result = run_host(tiny.job);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  ASSERT_TRUE(result.fault.has_value());
+  EXPECT_EQ(to_text(*result.fault), "rank 5, step 1, B1.0: no rank got anything done for 300 ms");
+  EXPECT_TRUE(result.abandoned);
+  EXPECT_TRUE(result.ranks.empty());
+  EXPECT_EQ(result.losses.size(), 1u);
+  release->set_value();
+  left->get_future().wait();
+}
+
+TEST(Fault, OfWhatIsDoneBetweenSteps) {
+  tests::TinyJob tiny(tests::tiny_llama(), eight_ranks());
+  tiny.job.watchdog = std::chrono::milliseconds(100);
+  // Longer than the watchdog, which is for the ranks.
+  tiny.job.on_step = [](const StepEnd& end) -> bool {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    if (end.step == 1) throw std::runtime_error("the disk is full");
+    return true;
+  };
+  const HostResult result = run_host(tiny.job);
+  ASSERT_TRUE(result.fault.has_value());
+  EXPECT_EQ(to_text(*result.fault), "rank 0, step 1, after the step: the disk is full");
+}
+
 TEST(Fault, PlansThatCannotRunAreRefusedInWords) {
   model::Plan plan = eight_ranks();
   plan.tensor = 3;
-  plan.zero_stage = 3;
+  plan.recompute = model::RecomputeKind::PerOp;
   const tests::TinyJob tiny(tests::tiny_llama(), plan);
   const auto problems = host_job_problems(tiny.job);
   ASSERT_EQ(problems.size(), 4u);
-  EXPECT_EQ(problems[0], "the host world shards the optimizer only: ZeRO stage 0 or 1, not 3");
+  EXPECT_EQ(problems[0],
+            "the host world recomputes attention or whole layers, not single operations");
   EXPECT_EQ(problems[1], "tensor-parallel size 3 does not divide the attention heads 4");
+}
+
+TEST(Fault, ExpertPlansThatCannotRunAreRefusedInWords) {
+  model::Plan plan;
+  plan.tensor = 2;
+  plan.expert = 3;
+  plan.context = 3;
+  const tests::TinyJob tiny(tests::tiny_experts(), plan);
+  EXPECT_EQ(host_job_problems(tiny.job),
+            (std::vector<std::string>{
+                "twice the context-parallel size 3 does not divide the 8 tokens of a sequence",
+                "experts under tensor parallelism need sequence parallelism",
+                "expert-parallel size 3 does not divide the 4 experts",
+            }));
 }
 
 }  // namespace

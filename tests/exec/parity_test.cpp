@@ -1,44 +1,22 @@
 // Parallel runs against one rank: the same losses to the bit where only the schedule differs, and
-// within 1e-5 relative where sums run in another order.
+// within 1e-5 relative where sums run in another order. Every run is also held against the memory
+// planner.
 #include <gtest/gtest.h>
 
-#include "model/program/memory_planner.h"
-#include "tests/exec/tiny_jobs.h"
+#include "tests/exec/train_tiny.h"
 
 namespace megatwin::exec {
 namespace {
 
 using model::Plan;
 using model::ScheduleKind;
+using tests::describe;
+using tests::expect_close;
+using tests::pipeline;
 using tests::tiny_gpt;
 using tests::tiny_llama;
 using tests::TinyJob;
-
-HostResult train(const model::Transformer& transformer, const Plan& plan) {
-  TinyJob tiny(transformer, plan);
-  const auto problems = host_job_problems(tiny.job);
-  EXPECT_TRUE(problems.empty()) << problems.front();
-  HostResult result = run_host(tiny.job);
-  EXPECT_FALSE(result.fault) << to_text(*result.fault);
-  EXPECT_EQ(result.losses.size(), 5u);
-  return result;
-}
-
-Plan pipeline(ScheduleKind schedule, int p, int v = 1) {
-  Plan plan;
-  plan.schedule = schedule;
-  plan.pipeline = p;
-  plan.model_chunks = v;
-  return plan;
-}
-
-void expect_close(const HostResult& result, const HostResult& single, const char* what) {
-  ASSERT_EQ(result.losses.size(), single.losses.size()) << what;
-  for (std::size_t step = 0; step < single.losses.size(); ++step) {
-    EXPECT_NEAR(result.losses[step], single.losses[step], 1e-5 * single.losses[step])
-        << what << " step " << step;
-  }
-}
+using tests::train;
 
 const std::vector<Plan>& pipelines() {
   static const std::vector<Plan> kPlans = {
@@ -52,13 +30,6 @@ const std::vector<Plan>& pipelines() {
       pipeline(ScheduleKind::ZeroBubbleV, 2, 2),
   };
   return kPlans;
-}
-
-std::string describe(const Plan& plan) {
-  return std::string(name_of(plan.schedule)) + " p" + std::to_string(plan.pipeline) + " v" +
-         std::to_string(plan.model_chunks) + " t" + std::to_string(plan.tensor) + " d" +
-         std::to_string(plan.data) + " zero " + std::to_string(plan.zero_stage) +
-         (plan.sequence_parallel ? " sp" : "");
 }
 
 TEST(Parity, OneRankLearns) {
@@ -91,7 +62,7 @@ TEST(Parity, DataParallelReplicas) {
   for (Plan plan : pipelines()) {
     plan.data = 2;
     const HostResult zero0 = train(tiny_llama(), plan);
-    expect_close(zero0, single, describe(plan).c_str());
+    expect_close(zero0, single, describe(plan));
     plan.zero_stage = 1;
     plan.overlap_grad_reduce = true;
     EXPECT_EQ(train(tiny_llama(), plan).losses, zero0.losses) << describe(plan);
@@ -108,7 +79,7 @@ TEST(Parity, TensorParallelGroups) {
       Plan plan;
       plan.tensor = 2;
       plan.sequence_parallel = sequence_parallel;
-      expect_close(train(transformer, plan), single, describe(plan).c_str());
+      expect_close(train(transformer, plan), single, describe(plan));
     }
   }
   Plan four;
@@ -123,7 +94,7 @@ TEST(Parity, Products) {
     plan.data = 2;
     plan.zero_stage = 1;
     plan.sequence_parallel = true;
-    expect_close(train(tiny_llama(), plan), single, describe(plan).c_str());
+    expect_close(train(tiny_llama(), plan), single, describe(plan));
   }
 }
 
@@ -144,28 +115,6 @@ TEST(Parity, ClippingDoesNotDependOnTheStages) {
   TinyJob many(tiny_llama(), product);
   many.job.gradient_norm_max = 0.05;
   expect_close(run_host(many.job), single, "clipped product");
-}
-
-// The planner's peak is what is live, and its arena is what is used, to the byte.
-TEST(Memory, IsWhatThePlannerSays) {
-  for (Plan plan : pipelines()) {
-    plan.tensor = 2;
-    plan.sequence_parallel = true;
-    TinyJob tiny(tiny_llama(), plan);
-    const HostResult result = run_host(tiny.job);
-    const model::ProgramSpec spec = host_program_spec(tiny.job);
-    const model::PipelineShape shape = pipeline_shape(spec);
-    const auto orders = policies::schedule_orders(spec);
-    for (const HostRankReport& rank : result.ranks) {
-      const auto stage = static_cast<std::size_t>(rank.stage.value);
-      EXPECT_EQ(rank.executed, orders[stage]);
-      const model::MemoryRequest request{shape, spec.stages[stage], orders[stage]};
-      EXPECT_EQ(rank.activations_max.value, model::plan_memory(request).buffers.value)
-          << describe(plan);
-      EXPECT_EQ(rank.activations_reserved.value, model::plan_arena(request).high_water.value)
-          << describe(plan);
-    }
-  }
 }
 
 }  // namespace

@@ -40,6 +40,21 @@ inline model::Transformer tiny_gpt() {
   return transformer;
 }
 
+inline model::Transformer tied(model::Transformer transformer) {
+  transformer.tied_embeddings = true;
+  return transformer;
+}
+
+// Llama whose first layer is dense and whose other three have four experts each, two a token.
+inline model::Transformer tiny_experts() {
+  model::Transformer transformer = tiny_llama();
+  transformer.name = "tiny-experts";
+  transformer.experts =
+      model::MixtureOfExperts{.num_experts = 4, .experts_per_token = 2, .expert_ffn_size = 12};
+  transformer.num_dense_first_layers = 1;
+  return transformer;
+}
+
 // A text in which every token follows from the one before, so that there is something to learn:
 // t → 5t + 3 mod vocabulary, from a start that depends on the place.
 class CountingTokens : public exec::TokenSource {

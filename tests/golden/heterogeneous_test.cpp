@@ -262,6 +262,10 @@ std::string page() {
       "out where one side is\n  older than Hopper.\n"
       "* Replicas on several kinds meet in the reduction of each stage: the slowest decides.\n"
       "* V100 runs attention unfused. A job with V100 is in fp16 unless precisions are given.\n"
+      "* Schedules that decide while the step runs (`dpp`, a policy of your own) take all of this "
+      "but `micro_batches_per_replica: auto`;\n  `fbd` gives each side a kind of its own, and "
+      "takes "
+      "layers as a list only.\n"
       "* `search` and the host world take one kind only.\n\n"
       "## Published results beside ours\n\n"
       "All of ours are simulated, each from the file named, in `scenarios/heterogeneous/`. *Even* "
@@ -282,10 +286,10 @@ std::string page() {
       "AMP, Metis and HetPipe were\nread as summaries, not as papers.\n";
   text +=
       "\n## Forwards and backwards on kinds of their own\n\n"
-      "In closed form only (`model/decoupled_mapping.h`), for the kinds of `metis-gpt-a100-v100`, "
-      "with "
+      "In closed form (`model/decoupled_mapping.h`), for the kinds of `metis-gpt-a100-v100`, with "
       "full recomputation inside B\nand without transfers. What decoupling gains beyond a split of "
-      "layers is what the kinds differ in B / F.\n\n";
+      "layers is what the kinds differ in B / F.\n`policy.schedule: fbd` simulates it with "
+      "transfers and memory, see fbd.md.\n\n";
   text += decoupling_text("metis-gpt-a100-v100");
   return text;
 }

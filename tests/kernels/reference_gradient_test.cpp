@@ -8,6 +8,7 @@
 #include "kernels/reference_attention.h"
 #include "kernels/reference_linear.h"
 #include "kernels/reference_norm.h"
+#include "kernels/reference_router.h"
 #include "kernels/reference_vocabulary.h"
 #include "tests/kernels/central_difference.h"
 
@@ -136,6 +137,33 @@ TEST(ReferenceGradient, Attention) {
     Vector dqkv(qkv.size());
     attention_backward<double>({shape, qkv, out, log_sums, dout, dqkv});
     expect_gradient(qkv, dqkv, loss, "qkv");
+  }
+}
+
+// The weights of the chosen experts, and a loss that is linear in all probabilities. No step of the
+// differences changes a choice.
+TEST(ReferenceGradient, Router) {
+  for (const RouterShape shape :
+       {RouterShape{1, 3, 1}, RouterShape{5, 4, 2}, RouterShape{3, 7, 3}, RouterShape{2, 5, 5}}) {
+    Vector logits = numbers(count(shape.tokens, shape.experts), 1);
+    const Vector dweights = numbers(count(shape.tokens, shape.per_token), 2);
+    const Vector slopes = numbers(count(shape.experts, 1), 3);
+    Vector probabilities(logits.size());
+    std::vector<std::int32_t> choices(dweights.size());
+    Vector weights(dweights.size());
+    const auto loss = [&] {
+      probabilities = logits;
+      router_forward<double>({shape, probabilities, choices, weights});
+      double balance = 0;
+      for (std::size_t i = 0; i < probabilities.size(); ++i) {
+        balance += probabilities[i] * slopes[i % slopes.size()];
+      }
+      return weighted_sum(weights, dweights) + balance;
+    };
+    loss();
+    Vector dlogits(logits.size());
+    router_backward<double>({shape, probabilities, choices, weights, dweights, slopes, dlogits});
+    expect_gradient(logits, dlogits, loss, "logits");
   }
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/reference_adamw.h"
 #include "kernels/reference_attention.h"
 #include "kernels/reference_linear.h"
+#include "kernels/reference_router.h"
 #include "kernels/reference_vocabulary.h"
 
 namespace megatwin::kernels::reference {
@@ -74,6 +75,25 @@ TEST(ReferenceValue, FirstStepOfAdamW) {
               .second_moment = second});
   EXPECT_NEAR(parameters[0], 0.95 - 0.1, 1e-6);
   EXPECT_NEAR(parameters[1], 0.95 + 0.1, 1e-6);
+}
+
+// Logits 0, ln 2, ln 5, ln 2 are probabilities 0.1, 0.2, 0.5, 0.2. The two best are expert 2 and,
+// of equals, expert 1: 5/7 and 2/7 of the weight. A single choice keeps its probability.
+TEST(ReferenceValue, RouterTakesTheBestAndTheFirstOfEquals) {
+  const Vector logits{0, std::log(2.0F), std::log(5.0F), std::log(2.0F)};
+  Vector probabilities = logits;
+  std::vector<std::int32_t> choices(2);
+  Vector weights(2);
+  router_forward<float>({{1, 4, 2}, probabilities, choices, weights});
+  EXPECT_EQ(choices, (std::vector<std::int32_t>{2, 1}));
+  EXPECT_NEAR(weights[0], 5.0 / 7, 1e-6);
+  EXPECT_NEAR(weights[1], 2.0 / 7, 1e-6);
+  EXPECT_NEAR(probabilities[3], 0.2, 1e-6);
+  probabilities = logits;
+  choices.resize(1);
+  weights.resize(1);
+  router_forward<float>({{1, 4, 1}, probabilities, choices, weights});
+  EXPECT_NEAR(weights[0], 0.5, 1e-6);
 }
 
 }  // namespace

@@ -198,6 +198,19 @@ TEST(Executor, AFollowerDoesWhatItsLeaderAnnounces) {
   EXPECT_EQ(follower.on(ExecutorEventKind::TaskDone, "F1.0"), "B0.0 send(B0.0)");
 }
 
+// Room for two activations of 100 bytes: the third forward is no longer ready.
+TEST(Executor, OffersNoForwardThatDoesNotFit) {
+  const model::ProgramSpec spec =
+      tests::uniform_spec({ScheduleKind::OneForwardOneBackward, 2, 1, 4, 1, 1, 1});
+  Rig rig(spec, 0, OrderSource::Policy, {.issue_depth = 4, .memory_limit = {299}});
+  rig.on(ExecutorEventKind::StepStarted);
+  EXPECT_EQ(rig.on(ExecutorEventKind::GatherDone, 0), "F0.0 send(F0.0) F1.0 send(F1.0)");
+  EXPECT_EQ(rig.on(ExecutorEventKind::TaskDone, "F0.0"), "");
+  EXPECT_EQ(rig.executor.memory_used().value, 200);
+  rig.on(ExecutorEventKind::MessageArrived, "B0.0");
+  EXPECT_EQ(rig.on(ExecutorEventKind::TaskDone, "B0.0"), "F2.0 send(F2.0)");
+}
+
 // At most 8 KB a rank up to 1,024 tasks, then 8 bytes a task, whoever orders the tasks.
 TEST(Executor, IsSmall) {
   struct Case {

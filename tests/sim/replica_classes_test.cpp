@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "sim/pipeline_simulation.h"
+#include "tests/policies/greedy_policy.h"
 #include "tests/sim/every_plan.h"
 #include "tests/sim/longest_path.h"
 #include "tests/sim/timelines.h"
@@ -163,6 +165,60 @@ TEST(ReplicaClasses, FoldedEqualsUnfolded) {
             ASSERT_EQ(a.ranks[k * p + stage].bubble, b.ranks[at + stage].bubble);
           }
         }
+      }
+    }
+  }
+}
+
+// Orders that are found while the step runs: those that were run have their longest paths, replica
+// by replica, since the greedy policy never waits. Chunks are reduced as their last replica is
+// ready, whatever order each replica finished them in.
+TEST(ReplicaClasses, DecidedOrdersHaveTheirLongestPaths) {
+  Random random(kSeed + 3);
+  for (int i = 0; i < kRandomJobs; ++i) {
+    auto replicas = random_replicas(random);
+    SCOPED_TRACE(tests::describe(replicas.front()));
+    share_gathers(replicas);
+    const PipelineResult result =
+        simulate_classes(classes_of(replicas), Engine::Events, {.policy = tests::greedy_factory()});
+    ASSERT_TRUE(result.stalled.empty());
+    const auto p = static_cast<std::size_t>(replicas.front().pipeline);
+    std::vector<tests::StepGraph> graphs;
+    std::vector<tests::StepGraph::Orders> orders(replicas.size());
+    for (std::size_t k = 0; k < replicas.size(); ++k) {
+      const model::PipelineShape shape = model::pipeline_shape(replicas[k]);
+      for (std::size_t stage = 0; stage < p; ++stage) {
+        auto& tasks = orders[k].emplace_back();
+        for (const model::TaskId id : result.ranks[k * p + stage].order) {
+          tasks.push_back(shape.task(id));
+        }
+        ASSERT_EQ(std::ssize(tasks), shape.num_tasks());
+      }
+      graphs.emplace_back(replicas[k], orders[k]);
+    }
+    for (std::size_t stage = 0; stage < p; ++stage) {
+      const int s = static_cast<int>(stage);
+      std::map<int, std::int64_t> ready, longest;  // By chunk.
+      for (std::size_t k = 0; k < replicas.size(); ++k) {
+        const model::ProgramSpec& spec = replicas[k];
+        const std::int64_t all_done = graphs[k].end(s, orders[k][stage].back());
+        for (const model::Task& task : orders[k][stage]) {
+          if (task.kind != model::pipeline_shape(spec).last_kind()) continue;
+          std::int64_t& at = ready[task.chunk.value];
+          at = std::max(at, spec.overlap_grad_reduce ? graphs[k].end(s, task) : all_done);
+          std::int64_t& length = longest[task.chunk.value];
+          length = std::max(length, spec.stages[stage].chunks[task.chunk.value].gradient_reduce.ns);
+        }
+      }
+      std::vector<std::pair<std::int64_t, std::int64_t>> reductions;
+      for (const auto& [chunk, at] : ready) reductions.emplace_back(at, longest[chunk]);
+      std::sort(reductions.begin(), reductions.end());
+      std::int64_t reduced = 0;
+      for (const auto& [at, length] : reductions) reduced = std::max(reduced, at) + length;
+      for (std::size_t k = 0; k < replicas.size(); ++k) {
+        const std::int64_t end =
+            std::max(reduced, graphs[k].end_of_compute(s)) + replicas[k].stages[stage].optimizer.ns;
+        ASSERT_EQ(result.ranks[k * p + stage].finish.ns, end) << "replica " << k;
       }
     }
   }

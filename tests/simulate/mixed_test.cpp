@@ -11,6 +11,7 @@
 #include "model/plan_check.h"
 #include "model/program/group_topology.h"
 #include "model/program/job_program.h"
+#include "sim/decoupled/decoupled_job.h"
 #include "sim/mixed/found_splits.h"
 #include "sim/mixed/mixed_report.h"
 #include "tests/simulate/job_fixture.h"
@@ -214,6 +215,21 @@ TEST(Mixed, NoLl128BetweenA100AndV100) {
   EXPECT_EQ(data.nic_per_direction.value, 12.5e9);
 }
 
+// What joins two kinds leaves its leaf switch: the spine of a tree narrows it, a torus has none.
+TEST(Mixed, TheSpineNarrowsWhatJoinsTwoKinds) {
+  model::Job stages = job_from(stages_on_two_kinds(""));
+  model::Job replicas = job_from(replicas_on_two_kinds(""));
+  stages.cluster.fabric.oversubscription = replicas.cluster.fabric.oversubscription = 4;
+  for (const bool tree : {true, false}) {
+    const model::FabricKind kind = tree ? model::FabricKind::FatTree : model::FabricKind::Torus;
+    stages.cluster.fabric.kind = replicas.cluster.fabric.kind = kind;
+    const model::StageSites sites(stages.plan, stages.cluster);
+    EXPECT_EQ(model::hop_topology(stages, sites, {0}, 0).oversubscription, tree ? 4 : 1);
+    const model::StageSites shared(replicas.plan, replicas.cluster);
+    EXPECT_EQ(model::mixed_data_topology(replicas, shared, 0).oversubscription, tree ? 4 : 1);
+  }
+}
+
 // Tensor size 8 on one A100 machine, then two stages of 4 on a V100 machine: each of the four
 // receivers takes a quarter of the hidden states over the cards of its own machine.
 TEST(Mixed, StagesOfOtherTensorSizeReshardAtTheBoundary) {
@@ -252,6 +268,89 @@ TEST(Mixed, EachKindHasItsPrecision) {
   EXPECT_EQ(report.stages[0].precision, "fp8");
   EXPECT_EQ(report.stages[1].precision, "bf16");
   EXPECT_GT(report.stages[0].layers, report.stages[1].layers);
+}
+
+// Schedules that decide while the step runs take stages and replicas that differ, each rank within
+// the memory of its own GPU. No order beats the work of the busiest stage, and on two stages there
+// is little to win over 1F1B.
+TEST(Mixed, DecidesOverKindsWhileTheStepRuns) {
+  for (const std::string& yaml :
+       {stages_on_two_kinds(""), stages_on_two_kinds(", layers_per_stage: auto"),
+        replicas_on_two_kinds(""),
+        replicas_on_two_kinds(", micro_batches_per_replica: [180, 76]")}) {
+    const SimulationReport fixed = quick_report(yaml);
+    for (const char* schedule : {"dpp", "dpp-depth", "dpp-breadth"}) {
+      SCOPED_TRACE(yaml + schedule);
+      const SimulationReport report = quick_report(yaml + "policy: {schedule: " + schedule + "}\n");
+      EXPECT_EQ(report.engine, "events");
+      EXPECT_TRUE(report.fits);
+      ASSERT_EQ(report.stages.size(), fixed.stages.size());
+      for (std::size_t rank = 0; rank < report.stages.size(); ++rank) {
+        const sim::StageShare& share = report.stages[rank];
+        EXPECT_LE(share.memory_peak, share.memory_limit);
+        const double work =
+            static_cast<double>(share.micro_batches) * (share.forward + share.backward).value;
+        EXPECT_NEAR(share.busy.value, work, 1e-6 * work);
+        EXPECT_GT(report.step_time.value, work);
+      }
+      EXPECT_NEAR(report.step_time.value / fixed.step_time.value, 1, 0.02);
+    }
+  }
+}
+
+std::vector<std::string> refusal_of(const std::string& yaml) {
+  const auto answer = sim::simulate(job_from(yaml), {.sensitivities = false});
+  const auto* refusal = std::get_if<sim::PlanRefusal>(&answer);
+  return refusal != nullptr ? refusal->reasons : std::vector<std::string>{""};
+}
+
+TEST(Mixed, RefusesSplitsThatAScheduleDoesNotKnow) {
+  const auto has = [](const std::string& yaml, const std::string& part) {
+    const std::vector<std::string> reasons = refusal_of(yaml);
+    EXPECT_NE(reasons.front().find(part), std::string::npos) << reasons.front();
+  };
+  has(replicas_on_two_kinds(", micro_batches_per_replica: auto") + "policy: {schedule: dpp}\n",
+      "policy.schedule dpp: plan.micro_batches_per_replica auto");
+  has(stages_on_two_kinds(", layers_per_stage: auto") + "policy: {schedule: fbd}\n",
+      "policy.schedule fbd: plan.layers_per_stage auto");
+  has(kModel + kBothNodes +
+          "plan: {tensor_per_stage: [8, 8], pipeline: 2, precision: fp16, global_batch: 64}\n"
+          "policy: {schedule: fbd}\n",
+      "policy.schedule fbd: plan.tensor_per_stage");
+  has(replicas_on_two_kinds(", micro_batches_per_replica: [180, 76]") + "policy: {schedule: fbd}\n",
+      "policy.schedule fbd: plan.micro_batches_per_replica");
+}
+
+// Each side of a decoupled job is what a plain pipeline on its machines is. Its hops were zero when
+// hops came to be one a boundary.
+TEST(Mixed, DecoupledSidesCostWhatTheyCostOnTheirKindAlone) {
+  const std::string plan =
+      "plan: {tensor: 2, pipeline: 4, micro_batch: 1, precision: fp16, recompute: full, zero: 0,\n"
+      "       global_batch: 64";
+  const model::Job job =
+      job_from(kModel + kBothNodes + plan +
+               "}\npolicy: {schedule: fbd, forward: {nodes: 1}, backward: {nodes: 0}}\n");
+  ASSERT_TRUE(sim::decoupled_problems(job).empty());
+  const sim::DecoupledJob sides = sim::price_decoupled(job);
+  const auto alone = [&](const char* machine) {
+    return model::build_job_program(
+        job_from(kModel + "cluster: {nodes: [{type: " + machine + "}]}\n" + plan + "}\n"));
+  };
+  const model::JobProgram a100 = alone("dgx-a100-80g"), v100 = alone("dgx-1v-32g");
+  EXPECT_EQ(sides.backward_program.spec.stages, a100.spec.stages);
+  EXPECT_EQ(sides.forward_program.spec.stages, v100.spec.stages);
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    const sim::DecoupledStage& priced = sides.spec.stages[stage];
+    EXPECT_EQ(priced.send_activation, v100.spec.hops[stage].activation);
+    EXPECT_GT(priced.send_activation.ns, 0);
+    if (stage > 0) {
+      EXPECT_EQ(priced.send_gradient, a100.spec.hops[stage - 1].gradient);
+    }
+  }
+  const SimulationReport report = report_of(job, {.sensitivities = false});
+  ASSERT_EQ(report.memory.size(), 8u);
+  EXPECT_EQ(report.memory[0].limit, job.cluster.groups[0].gpu.memory_usable);
+  EXPECT_EQ(report.memory[7].limit, job.cluster.groups[1].gpu.memory_usable);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(ReportedCases, SaysTheFewestGpus) {
       "model: {name: llama-3-70b, sequence_length: 8192}\n"
       "cluster: {nodes: [{type: dgx-a100-80g, count: 1}]}\n"
       "plan: {tensor: 4, pipeline: 2, data: 1, micro_batch: 1, global_batch: 8,\n"
-      "       precision: fp32}\n");
+      "       precision: fp32, recompute: full}\n");
   // 70.6e9 / 8 · 8 B of optimizer states is more than anything else: the first bullet.
   EXPECT_TRUE(refusal.reasons.front().starts_with("optimizer states")) << refusal.reasons.front();
   EXPECT_EQ(refusal.report->memory.front().largest_term, "optimizer states");

@@ -10,6 +10,30 @@
 namespace megatwin::tests {
 namespace {
 
+// Traffic that leaves a leaf of 16 machines is narrowed, whatever the number of machines beyond; a
+// job on one leaf, and a fabric without leaves, know no oversubscription.
+TEST(Simulate, OversubscriptionNarrowsWhatLeavesTheLeaf) {
+  const auto traffic = [](int machines, const std::string& fabric) {
+    const std::string count = std::to_string(machines);
+    return report_of(job_from("model: {name: llama-3.1-8b, sequence_length: 4096}\n"
+                              "cluster: {nodes: [{type: dgx-h100, count: " +
+                              count + "}], fabric: {" + fabric +
+                              "}}\n"
+                              "plan: {tensor: 8, data: " +
+                              count + ", micro_batch: 1, global_batch: " + count +
+                              ", overlap_grad_reduce: false, overlap_param_gather: false}\n"))
+        .breakdown.exposed_dp.value;
+  };
+  for (const int machines : {17, 32, 33, 64}) {
+    const double even = traffic(machines, "type: fat-tree");
+    const double narrow = traffic(machines, "type: fat-tree, oversubscription: 8");
+    EXPECT_GT(narrow, 2 * even) << machines;
+    EXPECT_EQ(traffic(machines, "type: single-switch, oversubscription: 8"),
+              traffic(machines, "type: single-switch"));
+  }
+  EXPECT_EQ(traffic(16, "type: fat-tree, oversubscription: 8"), traffic(16, "type: fat-tree"));
+}
+
 using sim::SimulationReport;
 
 const std::string kSeventyB =

@@ -6,7 +6,7 @@ const std::vector<FolderRule>& folder_rules() {
   static const std::vector<FolderRule> kRules = {
       {"model", {}, {"boost", "expected"}},
       {"scenarios", {"model"}, {"yaml-cpp", "pugixml", "rapidjson", "posix"}},
-      {"policies", {"model"}, {}},
+      {"policies", {"model"}, {"c"}},
       {"kernels", {}, {"cuda"}},
       {"traces", {"model"}, {"protobuf", "zlib", "rapidjson", "sqlite", "posix"}},
       {"sim",
@@ -30,6 +30,7 @@ const std::vector<LibraryRule>& library_rules() {
   static const std::vector<LibraryRule> kRules = {
       {"boost", {"boost/"}, {}},
       {"expected", {"tl/"}, {"model/result.h"}},
+      {"c", {"stdint.h"}, {"policies/megatwin_policy."}},
       {"yaml-cpp", {"yaml-cpp/"}, {"scenarios/yaml_reader.", "tests/scenarios/yaml_reader_test."}},
       {"pugixml", {"pugixml"}, {"scenarios/xml_reader."}},
       {"rapidjson",

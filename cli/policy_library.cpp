@@ -1,0 +1,29 @@
+#include "cli/policy_library.h"
+
+#include <dlfcn.h>
+
+#include "policies/user_policy.h"
+
+namespace megatwin::cli {
+
+model::Result<policies::PolicyFactory> load_policy(const std::string& path) {
+  const auto fault = [&](const std::string& message, const std::string& allowed) {
+    return model::fail({{.file = path, .message = message, .allowed = allowed}});
+  };
+  // A name without a slash would be looked for in the system's folders.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return fault(std::string("the policy cannot be loaded: ") + dlerror(),
+                 "a shared library, built as policies/megatwin_policy.h says");
+  }
+  void* symbol = dlsym(library, "megatwin_policy_v1");
+  if (symbol == nullptr) {
+    return fault("the policy has no function megatwin_policy_v1",
+                 "a library with extern \"C\" int32_t megatwin_policy_v1(const "
+                 "megatwin_observation*, int64_t*)");
+  }
+  return policies::user_policy_factory(reinterpret_cast<policies::UserPolicyFunction>(symbol));
+}
+
+}  // namespace megatwin::cli

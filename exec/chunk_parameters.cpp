@@ -1,0 +1,110 @@
+#include "exec/chunk_parameters.h"
+
+#include <algorithm>
+
+namespace megatwin::exec {
+namespace {
+
+// The shard of a unit, in places of the chunk.
+Slice shard_of_unit(const ModelShape& shape, const ParameterUnit& unit,
+                    const ReplicaMember& member) {
+  const Slice shard = unit.experts
+                          ? shard_of(unit.place.size, member.expert_data, shape.expert_replicas)
+                          : shard_of(unit.place.size, member.data, shape.replicas);
+  return {unit.place.offset + shard.offset, shard.size};
+}
+
+// `place`, which counts from the begin of the chunk, counted from that of the bundle.
+Slice in_bundle(const ParameterBundle& bundle, const Slice& place) {
+  return {place.offset - bundle.place.offset, place.size};
+}
+
+}  // namespace
+
+HeldSizes held_sizes(const ModelShape& shape, const ParameterTable& table,
+                     const ReplicaMember& member) {
+  HeldSizes sizes;
+  for (const ParameterUnit& unit : table.units) {
+    const std::int64_t shard = shard_of_unit(shape, unit, member).size;
+    sizes.weights += shape.shards_weights() ? shard : unit.place.size;
+    sizes.gradients += shape.shards_gradients() ? shard : unit.place.size;
+    sizes.stepped += shape.zero_stage > 0 ? shard : unit.place.size;
+  }
+  return sizes;
+}
+
+std::int64_t fetch_workspace(const ModelShape& shape, const ParameterBundle& bundle) {
+  return shape.shards_weights() ? bundle.place.size : 0;
+}
+
+// The gradients, and the reduced shard beside them.
+std::int64_t gradient_workspace(const ModelShape& shape, const ParameterBundle& bundle) {
+  return shape.shards_gradients() ? 2 * bundle.place.size : 0;
+}
+
+ChunkParameters::ChunkParameters(const ModelShape& shape, const ParameterTable& table,
+                                 std::uint64_t seed, const RankGroups& groups)
+    : shape_(shape), table_(table), groups_(groups) {
+  const ReplicaMember member{groups.data.member(), groups.expert_data.member()};
+  const HeldSizes sizes = held_sizes(shape, table, member);
+  weights_.resize(static_cast<std::size_t>(sizes.weights));
+  gradients_.resize(static_cast<std::size_t>(sizes.gradients));
+  Layout weights;
+  Layout gradients;
+  for (const ParameterUnit& unit : table.units) {
+    const Slice shard = shard_of_unit(shape, unit, member);
+    HeldUnit& held = units_.emplace_back();
+    held.experts = unit.experts;
+    held.stepped = shape.zero_stage > 0 ? shard : unit.place;
+    held.weights_at = shape.shards_weights() ? shard : unit.place;
+    held.gradients_at = shape.shards_gradients() ? shard : unit.place;
+    held.weights = weights.take(held.weights_at.size).of(std::span<float>(weights_));
+    held.gradients = gradients.take(held.gradients_at.size).of(std::span<float>(gradients_));
+    start_parameters(
+        {.table = table, .num_layers = shape.num_layers, .seed = seed, .held = held.weights_at},
+        held.weights);
+  }
+}
+
+std::span<const float> ChunkParameters::fetch(const ParameterBundle& bundle,
+                                              std::span<float> workspace) {
+  if (!shape_.shards_weights()) {
+    return bundle.place.of(std::span<const float>(weights_));
+  }
+  const std::span<float> whole = workspace.first(static_cast<std::size_t>(bundle.place.size));
+  for (std::size_t index = bundle.first_unit; index < bundle.first_unit + bundle.num_units;
+       ++index) {
+    HeldUnit& held = units_[index];
+    replicas_of(held).all_gather(held.weights,
+                                 in_bundle(bundle, table_.units[index].place).of(whole));
+  }
+  return whole;
+}
+
+std::span<float> ChunkParameters::gradient_buffer(const ParameterBundle& bundle,
+                                                  std::span<float> workspace) {
+  if (!shape_.shards_gradients()) {
+    return bundle.place.of(std::span<float>(gradients_));
+  }
+  const std::span<float> whole = workspace.first(static_cast<std::size_t>(bundle.place.size));
+  std::fill(whole.begin(), whole.end(), 0.0F);
+  return whole;
+}
+
+void ChunkParameters::collect(const ParameterBundle& bundle, std::span<float> workspace) {
+  if (!shape_.shards_gradients()) {
+    return;
+  }
+  const auto size = static_cast<std::size_t>(bundle.place.size);
+  const std::span<float> whole = workspace.first(size);
+  for (std::size_t index = bundle.first_unit; index < bundle.first_unit + bundle.num_units;
+       ++index) {
+    HeldUnit& held = units_[index];
+    const std::span<float> shard = workspace.subspan(size, held.gradients.size());
+    replicas_of(held).reduce_scatter(in_bundle(bundle, table_.units[index].place).of(whole), shard);
+    std::transform(shard.begin(), shard.end(), held.gradients.begin(), held.gradients.begin(),
+                   std::plus<>());
+  }
+}
+
+}  // namespace megatwin::exec

@@ -1,0 +1,254 @@
+#include "exec/training.h"
+
+#include <chrono>
+#include <cmath>
+#include <numbers>
+#include <thread>
+
+#include "exec/held_out.h"
+#include "exec/token_file.h"
+#include "exec/window_source.h"
+
+namespace megatwin::exec {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+model::Seconds since(Clock::time_point start) {
+  const std::chrono::duration<double> spent = Clock::now() - start;
+  return {spent.count()};
+}
+
+model::Diagnostic fault(const std::string& file, std::string message, std::string allowed = {}) {
+  return {.file = file, .message = std::move(message), .allowed = std::move(allowed)};
+}
+
+// The whole model's table, for checking what was read.
+ParameterTable whole_table(const model::Transformer& transformer) {
+  model::Plan plan;
+  plan.micro_batch = plan.global_batch = 1;
+  return parameter_table({.shape = model_shape(transformer, plan),
+                          .part = {.first_layer = 0,
+                                   .num_layers = static_cast<int>(transformer.num_layers),
+                                   .has_embedding = true,
+                                   .has_head = true},
+                          .member = {}});
+}
+
+bool is_due(int every, int step) { return every > 0 && step % every == 0; }
+
+}  // namespace
+
+double learning_rate_factor(const model::TrainingSettings& settings, int step) {
+  if (step < settings.warmup_steps) {
+    return (step + 1.0) / settings.warmup_steps;
+  }
+  const double final_factor =
+      settings.learning_rate > 0 ? settings.learning_rate_final / settings.learning_rate : 0;
+  const int last = settings.steps - 1;
+  const double share =
+      last > settings.warmup_steps
+          ? static_cast<double>(step - settings.warmup_steps) / (last - settings.warmup_steps)
+          : 1;
+  return final_factor +
+         (1 - final_factor) * (1 + std::cos(std::numbers::pi * std::min(share, 1.0))) / 2;
+}
+
+struct Training::Parts {
+  TrainingRequest request;
+  Tokens tokens;
+  std::unique_ptr<WindowSource> source;
+  std::unique_ptr<HeldOutLoss> held_out;
+  HostJob job;
+  std::optional<ModelState> start;
+  std::vector<std::string> warnings;
+  ParameterTable table;
+
+  CheckpointPoint point(int step) const {
+    return {.step = step,
+            .seed = request.settings.seed,
+            .global_batch = request.plan.global_batch,
+            .sequence_length = request.transformer.sequence_length};
+  }
+
+  model::Diagnostics open_data();
+  model::Diagnostics open_start();
+  model::Diagnostics check_start(const std::string& path) const;
+  void fill_job();
+};
+
+model::Diagnostics Training::Parts::open_data() {
+  if (request.data.kind == model::TrainingDataKind::None) {
+    return {fault("data", "there is nothing to train on", "data: {text: FILE} or {tokens: FILE}")};
+  }
+  auto read = read_tokens(request.data, request.transformer.vocab_size);
+  if (!read) {
+    return read.error();
+  }
+  tokens = *std::move(read);
+  const WindowSetup windows{.tokens = tokens,
+                            .held_out = request.data.held_out,
+                            .sequence_length = request.transformer.sequence_length,
+                            .micro_batch = request.plan.micro_batch,
+                            .global_batch = request.plan.global_batch,
+                            .seed = request.settings.seed};
+  model::Diagnostics faults;
+  for (const std::string& problem : window_problems(windows)) {
+    faults.push_back(fault(request.data.path, problem, "a longer text, or a shorter sequence"));
+  }
+  if (faults.empty()) {
+    source = std::make_unique<WindowSource>(windows);
+  }
+  return faults;
+}
+
+model::Diagnostics Training::Parts::check_start(const std::string& path) const {
+  model::Diagnostics faults;
+  for (const std::string& problem : state_problems(*start, table)) {
+    faults.push_back(fault(path, problem));
+  }
+  return faults;
+}
+
+model::Diagnostics Training::Parts::open_start() {
+  const std::string& folder = request.settings.checkpoint_folder;
+  if (request.resume) {
+    if (folder.empty()) {
+      return {fault("--resume", "there is no checkpoint folder", "training.checkpoint.folder")};
+    }
+    auto checkpoint = load_newest_checkpoint(folder, request.transformer);
+    if (!checkpoint) {
+      return checkpoint.error();
+    }
+    for (const std::string& reason : checkpoint->damaged) {
+      warnings.push_back(reason + "; an older checkpoint is taken");
+    }
+    if (checkpoint->point != point(checkpoint->point.step)) {
+      return {fault(checkpoint->path,
+                    "is of another run: seed " + std::to_string(checkpoint->point.seed) +
+                        ", global batch " + std::to_string(checkpoint->point.global_batch) +
+                        ", sequences of " + std::to_string(checkpoint->point.sequence_length),
+                    "the same seed, global batch and sequence length; the rest of the plan is "
+                    "free")};
+    }
+    start = std::move(checkpoint->state);
+    job.first_step = checkpoint->point.step;
+    return check_start(checkpoint->path);
+  }
+  if (!folder.empty() && has_checkpoints(folder)) {
+    return {fault(folder, "holds checkpoints of an earlier run",
+                  "--resume to go on from them, or another folder")};
+  }
+  if (request.weights_from.empty()) {
+    return {};
+  }
+  auto weights = load_huggingface_weights(request.weights_from, request.transformer);
+  if (!weights) {
+    return weights.error();
+  }
+  start = *std::move(weights);
+  return check_start(request.weights_from);
+}
+
+void Training::Parts::fill_job() {
+  const model::TrainingSettings& settings = request.settings;
+  job.transformer = request.transformer;
+  job.plan = request.plan;
+  job.tokens = source.get();
+  job.steps = settings.steps;
+  job.seed = settings.seed;
+  job.optimizer = {.learning_rate = settings.learning_rate,
+                   .beta1 = settings.beta1,
+                   .beta2 = settings.beta2,
+                   .epsilon = settings.epsilon,
+                   .weight_decay = settings.weight_decay};
+  job.learning_rate_factor = [settings](int step) { return learning_rate_factor(settings, step); };
+  job.gradient_norm_max = settings.gradient_norm_max;
+  job.orders = request.plan.orders;
+  job.policy = request.policy;
+  job.executor = request.executor;
+  job.log = request.log;
+  job.timeline_steps = request.timeline_steps;
+  job.hooks = request.hooks;
+  job.watchdog = std::chrono::milliseconds(std::llround(settings.watchdog.value * 1000));
+}
+
+model::Result<std::unique_ptr<Training>> Training::prepare(const TrainingRequest& request) {
+  auto parts = std::make_unique<Parts>();
+  parts->request = request;
+  const auto unsupported = host_problems(request.transformer, request.plan);
+  model::Diagnostics faults = parts->open_data();
+  parts->fill_job();
+  // A model that the host does not know has no table; its problems are told by host_job_problems().
+  if (unsupported.empty()) {
+    parts->table = whole_table(request.transformer);
+    const model::Diagnostics more = parts->open_start();
+    faults.insert(faults.end(), more.begin(), more.end());
+  }
+  if (!faults.empty()) {
+    return model::fail(std::move(faults));
+  }
+  return std::unique_ptr<Training>(new Training(std::move(parts)));
+}
+
+Training::Training(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Training::~Training() = default;
+
+const HostJob& Training::job() const { return parts_->job; }
+int Training::first_step() const { return parts_->job.first_step; }
+const std::vector<std::string>& Training::warnings() const { return parts_->warnings; }
+
+TrainingResult Training::run(const std::function<void(const TrainingStep&)>& on_step) {
+  Parts& parts = *parts_;
+  const model::TrainingSettings& settings = parts.request.settings;
+  const std::atomic<bool>* stop = parts.request.stop;
+  TrainingResult result{.first_step = parts.job.first_step,
+                        .tokens_per_step = parts.request.plan.global_batch *
+                                           parts.request.transformer.sequence_length,
+                        .parameters = parts.table.size};
+  if (parts.source->num_held_out() > 0) {
+    parts.held_out = std::make_unique<HeldOutLoss>(
+        HeldOutLoss::Setup{.transformer = parts.request.transformer,
+                           .source = *parts.source,
+                           .sequences = settings.evaluate_sequences,
+                           .threads = static_cast<int>(std::thread::hardware_concurrency())});
+    result.held_out_tokens = parts.held_out->num_tokens();
+    if (parts.request.data.kind == model::TrainingDataKind::Text) {
+      result.trigram_loss = byte_trigram_loss(parts.tokens, parts.source->held_out_from());
+    }
+  }
+  parts.job.on_start = [&](std::span<const ChunkState> state) {
+    if (parts.start) scatter_state(*parts.start, state);
+  };
+  const Clock::time_point start = Clock::now();
+  Clock::time_point step_start = start;
+  parts.job.on_step = [&](const StepEnd& end) {
+    result.step_time_total = result.step_time_total + since(step_start);
+    TrainingStep step{.step = end.step + 1, .loss = end.loss};
+    const bool last = step.step == settings.steps;
+    const bool stops = stop != nullptr && stop->load();
+    if (parts.held_out && (last || stops || is_due(settings.evaluate_every, step.step))) {
+      step.held_out_loss = parts.held_out->of(gather_state(end.state, StatePart::Weights));
+    }
+    if (!settings.checkpoint_folder.empty() &&
+        (last || stops || is_due(settings.checkpoint_every, step.step))) {
+      const ModelState state = gather_state(end.state, StatePart::WeightsAndMoments);
+      step.checkpoint = save_checkpoint({.folder = settings.checkpoint_folder,
+                                         .point = parts.point(step.step),
+                                         .transformer = parts.request.transformer,
+                                         .state = state,
+                                         .keep = settings.checkpoints_kept});
+      result.last_checkpoint = step.checkpoint;
+    }
+    result.steps.push_back(step);
+    if (on_step) on_step(step);
+    result.stopped = stops && !last;
+    step_start = Clock::now();
+    return !stops;
+  };
+  result.host = run_host(parts.job);
+  result.time = since(start);
+  return result;
+}
+
+}  // namespace megatwin::exec

@@ -1,0 +1,96 @@
+// Dynamic pipeline planning that suits itself to memory and links while the step runs.
+//
+// The order it strives for passes blocks of micro-batches through the chunks of the rank, one chunk
+// after the other, gradients first with a forward in its turn after each. Breadth first, a block is
+// as large as the memory limit has room for, so that messages have the most time to arrive; depth
+// first it is the p micro-batches that the pipeline needs. It goes over to depth when the accounted
+// memory comes close to the limit, and back when that has fallen to half, or when links are seen to
+// be the bottleneck: no free slot at the receiver, or nothing to do but wait for a message. Between
+// the thresholds it stays as it is.
+//
+// A forward whose message is late is overtaken by those behind it, if there is memory for all that
+// are overtaken. When not even one block of p fits, micro-batches go one by one, as many at a time
+// as fit with what each holds on average.
+//
+// No rank waits for another's memory: a forward runs only if afterwards the oldest micro-batch,
+// then the next and so on can still be finished in what is free (the banker's algorithm, Dijkstra
+// 1965, EWD 108), and the oldest may always go on. With limited receive slots a micro-batch enters
+// only if all its activations fit, since it could else hold a slot that an older one needs.
+#ifndef MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_
+#define MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policies/policy.h"
+
+namespace megatwin::policies {
+
+struct AdaptivePipelineOptions {
+  // Activations, one a (micro-batch, chunk), that a rank holds at once; 0: as many as the memory
+  // limit of the Executor allows.
+  int live_activations_max = 0;
+};
+
+class AdaptivePipelinePolicy : public Policy {
+ public:
+  explicit AdaptivePipelinePolicy(const AdaptivePipelineOptions& options) : options_(options) {}
+
+  std::optional<model::TaskId> pick(const Observation& observation) override;
+  std::string state_line() const override;
+
+ private:
+  enum class Traversal : std::uint8_t { Breadth, Depth };
+  // Micro-batches first … end − 1.
+  struct Block {
+    std::int32_t first = 0;
+    std::int32_t end = 0;
+  };
+  // Tasks picked of one micro-batch on this rank.
+  struct Progress {
+    std::int32_t forwards = 0;
+    std::int32_t finished = 0;
+  };
+
+  void start_step(const Observation& observation);
+  void switch_traversal(const Observation& observation);
+  Block block_of(std::int32_t micro_batch) const;
+  std::int32_t next_block_size() const;
+  bool may_run(const model::Task& forward) const;
+  bool memory_is_bounded() const {
+    return room_ < static_cast<std::int64_t>(chunks_) * micro_batches_;
+  }
+  bool is_safe(std::int32_t micro_batch) const;
+  std::int64_t overtaken_by(const model::Task& forward) const;
+  std::optional<model::TaskId> best_of(const Observation& observation) const;
+  void keep(const Observation& observation, const model::Task& task);
+  Progress& progress(std::int32_t micro_batch) {
+    return progress_[static_cast<std::size_t>(micro_batch)];
+  }
+  const Progress& progress(std::int32_t micro_batch) const {
+    return progress_[static_cast<std::size_t>(micro_batch)];
+  }
+
+  AdaptivePipelineOptions options_;
+  // Of the program; fixed.
+  std::int32_t micro_batches_ = 0, chunks_ = 1, stages_ = 1, stage_ = 0;
+  std::int64_t room_ = 0;  // Activations that may be held.
+  bool slots_limited_ = false;
+  // What has happened.
+  Traversal traversal_ = Traversal::Breadth;
+  int pressure_ = 0;  // Of the links: up when they are seen to be late, else down.
+  bool after_gradient_ = false;
+  std::int64_t held_ = 0;  // Forwards picked and not finished.
+  std::int32_t oldest_ = 0;
+  std::int32_t entered_ = 0;   // Micro-batches begun and not finished.
+  std::vector<Block> blocks_;  // Begun, without those before the oldest micro-batch.
+  std::vector<Progress> progress_;
+};
+
+PolicyFactory adaptive_pipeline_factory(const AdaptivePipelineOptions& options);
+
+}  // namespace megatwin::policies
+
+#endif  // MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_

@@ -1,0 +1,31 @@
+#include "policies/policy_choice.h"
+
+#include "policies/adaptive_pipeline.h"
+#include "policies/dynamic_pipeline.h"
+
+namespace megatwin::policies {
+
+using model::ScheduleKind;
+
+PolicyFactory policy_of(const model::Plan& plan) {
+  switch (plan.schedule) {
+    case ScheduleKind::DynamicAdaptive:
+      return adaptive_pipeline_factory({});
+    case ScheduleKind::DynamicDepthFirst:
+      return dynamic_pipeline_factory({.traversal = Traversal::DepthFirst});
+    case ScheduleKind::DynamicBreadthFirst:
+      return dynamic_pipeline_factory({.traversal = Traversal::BreadthFirst});
+    case ScheduleKind::UserPolicy:
+    case ScheduleKind::GPipe:
+    case ScheduleKind::OneForwardOneBackward:
+    case ScheduleKind::Interleaved:
+    case ScheduleKind::ZeroBubbleH1:
+    case ScheduleKind::ZeroBubbleV:
+    case ScheduleKind::OrderFile:
+    case ScheduleKind::Decoupled:
+      break;
+  }
+  return {};
+}
+
+}  // namespace megatwin::policies

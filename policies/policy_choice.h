@@ -1,0 +1,15 @@
+// The policy that a plan names, for every world.
+#ifndef MEGATWIN_POLICIES_POLICY_CHOICE_H_
+#define MEGATWIN_POLICIES_POLICY_CHOICE_H_
+
+#include "model/plan.h"
+#include "policies/policy.h"
+
+namespace megatwin::policies {
+
+// Empty when the schedule is a static one.
+PolicyFactory policy_of(const model::Plan& plan);
+
+}  // namespace megatwin::policies
+
+#endif  // MEGATWIN_POLICIES_POLICY_CHOICE_H_

@@ -1,0 +1,217 @@
+#include "sim/decoupled/decoupled_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "model/assert.h"
+#include "model/collective_cost.h"
+#include "model/plan_check.h"
+#include "model/program/lowering.h"
+#include "model/program/stage_jobs.h"
+#include "sim/memory_report.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::Bytes;
+using model::DecoupledSide;
+using model::Instant;
+using model::Job;
+using model::Seconds;
+using policies::DecoupledFeed;
+
+int ranks_of(const Job& job, const DecoupledSide& side) {
+  const model::Plan& plan = job.plan;
+  return plan.side_ranks(side) * plan.pipeline * plan.context * plan.data;
+}
+
+const model::NodeGroup& group_of(const Job& job, const DecoupledSide& side) {
+  return job.cluster.groups[static_cast<std::size_t>(side.group)];
+}
+
+// One side as a plain 1F1B job on its machines.
+Job side_job(const Job& job, const DecoupledSide& side) {
+  Job result = model::on_group(job, side.group);
+  result.plan.tensor = job.plan.side_tensor(side);
+  result.plan.data = job.plan.data * side.instances;
+  result.plan.sequence_parallel = job.plan.sequence_parallel && result.plan.tensor > 1;
+  result.plan.schedule = model::ScheduleKind::OneForwardOneBackward;
+  result.plan.decoupled = {};
+  return result;
+}
+
+// The same with just as many GPUs as the side uses, as plans are checked.
+Job checked_side(const Job& job, const DecoupledSide& side) {
+  Job result = job;
+  result.plan = side_job(job, side).plan;
+  model::NodeGroup group = group_of(job, side);
+  const int ranks = ranks_of(job, side);
+  group.count = 1;
+  if (ranks % group.node.num_gpus == 0) {
+    group.count = ranks / group.node.num_gpus;
+  } else {
+    group.node.num_gpus = ranks;
+  }
+  result.cluster.groups = {group};
+  return result;
+}
+
+std::vector<std::string> size_problems(const Job& job) {
+  std::vector<std::string> problems;
+  const model::DecoupledPlan& plan = job.plan.decoupled;
+  const auto num_groups = std::ssize(job.cluster.groups);
+  std::vector<int> used(job.cluster.groups.size(), 0);
+  for (const auto& [name, side] :
+       {std::pair("forward", &plan.forward), std::pair("backward", &plan.backward)}) {
+    if (side->group >= num_groups) {
+      problems.push_back(std::string("policy.") + name + ".nodes is " +
+                         std::to_string(side->group) + ", cluster.nodes has entries 0 to " +
+                         std::to_string(num_groups - 1));
+      return problems;
+    }
+    used[static_cast<std::size_t>(side->group)] += ranks_of(job, *side);
+  }
+  for (std::size_t group = 0; group < used.size(); ++group) {
+    const model::NodeGroup& machines = job.cluster.groups[group];
+    const int gpus = machines.count * machines.node.num_gpus;
+    if (used[group] == gpus) continue;
+    problems.push_back("entry " + std::to_string(group) + " of cluster.nodes has " +
+                       std::to_string(gpus) + " GPUs, the plan uses " +
+                       std::to_string(used[group]) +
+                       " of them: pipeline · data · tensor · instances of the sides there");
+  }
+  if (job.plan.model_chunks != 1) {
+    problems.push_back("policy.schedule fbd runs one chunk a rank; plan.model_chunks is " +
+                       std::to_string(job.plan.model_chunks));
+  }
+  const std::int64_t unit = job.plan.micro_batch * job.plan.data;
+  if (job.plan.global_batch % unit != 0) {
+    problems.push_back(
+        "plan.global_batch " + std::to_string(job.plan.global_batch) +
+        " is not a multiple of plan.micro_batch · plan.data = " + std::to_string(unit));
+  }
+  return problems;
+}
+
+// What moves between the two ranks of a stage.
+class Crossing {
+ public:
+  Crossing(const DecoupledJob& sides, bool one_machine)
+      : sides_(sides),
+        forward_(topology(sides.forward, one_machine)),
+        backward_(topology(sides.backward, one_machine)) {}
+
+  // `bytes` in all, spread over the ranks of each side.
+  Instant time(Bytes bytes) const {
+    if (!(bytes > Bytes{0})) return {};
+    const Seconds out = send_time(1.0 / sides_.forward.plan.tensor * bytes, forward_);
+    const Seconds in = send_time(1.0 / sides_.backward.plan.tensor * bytes, backward_);
+    return model::round_to_instant(std::max(out, in));
+  }
+
+ private:
+  static model::GroupTopology topology(const Job& job, bool one_machine) {
+    const model::NodeGroup& group = job.cluster.groups.front();
+    const int ranks = job.plan.gpus();
+    return group_topology(
+        {.ranks = 2,
+         .ranks_per_node = one_machine ? 2 : 1,
+         .groups_sharing_nics = one_machine ? 1 : std::min(ranks, group.node.num_gpus)},
+        group.node, group.gpu, job.cluster.fabric, job.profile);
+  }
+
+  const DecoupledJob& sides_;
+  model::GroupTopology forward_, backward_;
+};
+
+bool fits_one_machine(const Job& job) {
+  const model::DecoupledPlan& plan = job.plan.decoupled;
+  const int stage = job.plan.side_ranks(plan.forward) + job.plan.side_ranks(plan.backward);
+  return plan.forward.group == plan.backward.group &&
+         group_of(job, plan.forward).node.num_gpus % stage == 0;
+}
+
+// Micro-batches that a backward rank has memory for, at least one.
+int waiting_max(const model::StageCost& stage, Bytes limit) {
+  const Bytes fixed =
+      stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
+  const Bytes activation = stage.chunks.front().activation;
+  if (!(activation > Bytes{0})) return 0;
+  const double room = std::floor(ratio((limit - fixed) / activation));
+  return static_cast<int>(std::clamp(room, 1.0, 1e6));
+}
+
+void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result) {
+  const model::LoweringInput input{result.forward.transformer, result.forward.plan,
+                                   result.forward.software};
+  const int tensor_forward = result.forward.plan.tensor;
+  const int tensor_backward = result.backward.plan.tensor;
+  const Bytes stage_input = static_cast<double>(tensor_forward) * model::pipeline_message(input);
+  const auto limits = task_memory_limits(result.backward, {result.backward_program});
+  for (std::size_t s = 0; s < result.forward_program.spec.stages.size(); ++s) {
+    const model::StageCost& there = result.forward_program.spec.stages[s];
+    const model::StageCost& here = result.backward_program.spec.stages[s];
+    const model::ChunkCost& forward = there.chunks.front();
+    const model::ChunkCost& backward = here.chunks.front();
+    const auto all_of = [&](Bytes a_rank) {
+      return crossing.time(static_cast<double>(tensor_backward) * a_rank);
+    };
+    const Bytes weights = static_cast<double>(tensor_forward) * there.parameters;
+    DecoupledStage stage{
+        .forward = forward.forward,
+        .again = backward.forward,
+        .backward = backward.backward,
+        .backward_input = backward.backward_input,
+        .weight_on_forward = forward.backward_weight,
+        .feed = job.plan.decoupled.ship_activations ? all_of(backward.activation)
+                                                    : crossing.time(stage_input),
+        .weight_input = all_of(backward.weight_gradient_input),
+        .gradients = crossing.time(static_cast<double>(tensor_forward) * there.gradients),
+        .reduce = backward.gradient_reduce,
+        .optimizer = here.optimizer + backward.parameter_gather,
+        .weights = crossing.time(weights),
+        .waiting_max = waiting_max(here, limits[s]),
+        .send_activation = result.forward_program.spec.hop(static_cast<int>(s)).activation};
+    if (s > 0) {
+      const int before = static_cast<int>(s) - 1;
+      stage.send_gradient = result.backward_program.spec.hop(before).gradient;
+    }
+    result.spec.stages.push_back(stage);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> decoupled_problems(const Job& job) {
+  std::vector<std::string> problems = size_problems(job);
+  if (!problems.empty()) return problems;
+  for (const auto& [name, side] : {std::pair("forward", &job.plan.decoupled.forward),
+                                   std::pair("backward", &job.plan.decoupled.backward)}) {
+    const Job checked = checked_side(job, *side);
+    for (const std::string& problem : model::plan_problems(checked.transformer, checked.plan,
+                                                           checked.cluster, checked.software)) {
+      problems.push_back(std::string(name) + " ranks: " + problem);
+    }
+  }
+  return problems;
+}
+
+DecoupledJob price_decoupled(const Job& job, const model::PricedEffects& effects) {
+  const model::DecoupledPlan& plan = job.plan.decoupled;
+  DecoupledJob result{.forward = side_job(job, plan.forward),
+                      .backward = side_job(job, plan.backward)};
+  result.forward_program = build_job_program(result.forward, effects);
+  result.backward_program = build_job_program(result.backward, effects);
+  result.spec.micro_batches =
+      static_cast<int>(job.plan.global_batch / (job.plan.micro_batch * job.plan.data));
+  result.spec.forward_instances = plan.forward.instances;
+  result.spec.backward_instances = plan.backward.instances;
+  result.spec.feed = plan.ship_activations ? DecoupledFeed::Activations : DecoupledFeed::StageInput;
+  price_stages(job, Crossing(result, fits_one_machine(job)), result);
+  result.spec.weight_share =
+      plan.balance_weights ? balanced_weight_share(result.spec) : plan.weight_share;
+  return result;
+}
+
+}  // namespace megatwin::sim

@@ -1,0 +1,41 @@
+// From a job with policy.schedule fbd to its simulation: each side is priced as a plain pipeline on
+// its own machines with its own tensor-parallel size, what crosses between the sides on the slower
+// of the two links.
+//
+// Taken: a forward rank keeps weights only (gradients too when weight gradients are left to it);
+// backward ranks step the optimizer and send the weights back, which the next step's forwards wait
+// for; forward and backward ranks of a stage are on one machine when both sides use the same kind
+// and fit on it, else on different ones.
+#ifndef MEGATWIN_SIM_DECOUPLED_DECOUPLED_JOB_H_
+#define MEGATWIN_SIM_DECOUPLED_DECOUPLED_JOB_H_
+
+#include <string>
+#include <vector>
+
+#include "model/job.h"
+#include "model/program/job_program.h"
+#include "sim/decoupled/decoupled_pipeline.h"
+#include "sim/simulation_report.h"
+
+namespace megatwin::sim {
+
+// Every reason why `job` cannot run decoupled; each side must be a legal plan on its machines.
+std::vector<std::string> decoupled_problems(const model::Job& job);
+
+struct DecoupledJob {
+  model::Job forward, backward;  // Each side as a plain job.
+  model::JobProgram forward_program, backward_program;
+  DecoupledSpec spec;
+};
+
+// Requires: decoupled_problems(job) is empty.
+DecoupledJob price_decoupled(const model::Job& job, const model::PricedEffects& effects = {});
+
+// Fills the times, the breakdown of the busiest backward rank, memory, parameters, the FLOP that
+// run and the sides of `report`. Requires: decoupled_problems(job) is empty.
+void report_decoupled(const model::Job& job, const model::PricedEffects& effects, bool timeline,
+                      SimulationReport& report);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_DECOUPLED_DECOUPLED_JOB_H_

@@ -1,0 +1,85 @@
+// Forward-backward decoupling simulated: forwards on one kind of ranks, backwards on another, with
+// transfers between them, a bound on what waits at a backward rank, and weight gradients split
+// between the sides. Every pipeline stage has some forward ranks and some backward ranks
+// (instances); micro-batch j belongs to forward instance j mod a and backward instance j mod b.
+//
+// What each rank does:
+// * Forward rank: waits at the start of the step for its weights; then forwards in order, as soon
+// as
+//   the previous stage has sent, while the backward rank has room; a weight gradient that was left
+//   to it whenever no forward can run; at the end its gradients go to the backward rank.
+// * Backward rank: per micro-batch in order, takes what it is fed (the stage's input, on which it
+//   runs the forward again, or all saved activations), waits for the gradient from the next stage,
+//   runs the backward. Then the reduction over the instances, when all have their gradients, and
+//   the optimizer.
+// Transfers queue per sender and kind, beside compute. All instants in ns; equal times go by rank.
+// In closed form, without transfers and bounds: policies/forward_backward_decoupling.h.
+#ifndef MEGATWIN_SIM_DECOUPLED_DECOUPLED_PIPELINE_H_
+#define MEGATWIN_SIM_DECOUPLED_DECOUPLED_PIPELINE_H_
+
+#include <vector>
+
+#include "model/ids.h"
+#include "model/program/event_record.h"
+#include "model/units.h"
+#include "policies/forward_backward_decoupling.h"
+
+namespace megatwin::sim {
+
+// One stage; all micro-batches are alike.
+struct DecoupledStage {
+  model::Instant forward;            // On a forward rank.
+  model::Instant again;              // The forward run again on a backward rank.
+  model::Instant backward;           // With its weight gradients.
+  model::Instant backward_input;     // Without.
+  model::Instant weight_on_forward;  // Weight gradients on a forward rank.
+  model::Instant feed;               // What a backward rank is fed, on its way.
+  model::Instant weight_input;       // What a forward rank needs for weight gradients, on its way.
+  model::Instant gradients;          // A forward rank's gradients of the step, on their way.
+  model::Instant reduce;             // Over the backward instances.
+  model::Instant optimizer;
+  model::Instant weights;          // To the forward ranks, once a step.
+  int waiting_max = 0;             // Micro-batches fed and not finished; 0 for no bound.
+  model::Instant send_activation;  // To the next stage of the same side …
+  model::Instant send_gradient;    // … and to the one before.
+};
+
+struct DecoupledSpec {
+  std::vector<DecoupledStage> stages;
+  int micro_batches = 1;
+  int forward_instances = 1;
+  int backward_instances = 1;
+  policies::DecoupledFeed feed = policies::DecoupledFeed::StageInput;
+  double weight_share =
+      0;  // Of the micro-batches, spread evenly: weight gradients on forward ranks.
+};
+
+struct DecoupledRank {
+  bool forward_side = true;
+  int instance = 0;
+  model::StageId stage;
+  model::Instant busy;    // Tasks.
+  model::Instant finish;  // Last thing it does in the step.
+  int waiting_max = 0;    // Backward: most micro-batches fed and not finished at once.
+};
+
+struct DecoupledResult {
+  model::Instant makespan;
+  std::vector<DecoupledRank> ranks;  // Forward instances stage by stage, then backward instances.
+  std::vector<model::EventRecord> timeline;  // By rank, then start; compute only.
+  std::int64_t events = 0;
+
+  // Share of the step in which the ranks of a side run tasks.
+  double busy_share(bool forward_side) const;
+};
+
+// Requires: at least one stage, micro-batch and instance of each side; 0 ≤ weight_share ≤ 1.
+DecoupledResult simulate_decoupled(const DecoupledSpec& spec);
+
+// The share of weight gradients on the forward side at which both sides of the busiest stage work
+// equally long a micro-batch; 0 when the forward side is the busier one anyway.
+double balanced_weight_share(const DecoupledSpec& spec);
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_DECOUPLED_DECOUPLED_PIPELINE_H_

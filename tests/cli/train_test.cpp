@@ -1,0 +1,197 @@
+// `megatwin train` from the command line: what it says, writes and refuses.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+#include <rapidjson/document.h>
+
+#include "cli/command_line.h"
+#include "cli/console.h"
+#include "tests/cli/fake_world.h"
+#include "tests/temporary_folder.h"
+
+namespace megatwin::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Answer {
+  int code = 0;
+  std::string out, err;
+};
+
+Answer run(const std::vector<std::string>& words) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Console console{.out = out, .err = err};
+  const tests::FakeWorld world;
+  const int code = run_command_line(words, world, console);
+  return {code, out.str(), err.str()};
+}
+
+// A job of 2 stages in a folder of its own.
+class TrainCommand : public testing::Test {
+ protected:
+  TrainCommand() {
+    std::ofstream text(path("text.txt"));
+    for (int i = 0; i < 300; ++i) text << "a rose is a rose is a rose " << i % 5 << "\n";
+    write_job("");
+  }
+
+  void write_job(const std::string& more) {
+    std::ofstream(path("job.yaml"))
+        << "model: {num_layers: 4, hidden_size: 16, ffn_hidden_size: 24, num_attention_heads: 2,\n"
+           "        vocab_size: 256, sequence_length: 16}\n"
+           "plan: {pipeline: 2, model_chunks: 2, micro_batch: 1, global_batch: 4, zero: 0}\n"
+           "data: {text: text.txt, held_out: 10 %}\n"
+           "training: {steps: 4, learning_rate: 0.01, checkpoint: {folder: "
+        << path("checkpoints") << "}}\n"
+        << more;
+  }
+  std::string path(const std::string& name) const { return folder_.path(name); }
+  rapidjson::Document json(const std::string& text) const {
+    rapidjson::Document document;
+    document.Parse(text.c_str());
+    EXPECT_FALSE(document.HasParseError()) << text;
+    return document;
+  }
+
+  tests::TemporaryFolder folder_;
+};
+
+TEST_F(TrainCommand, TrainsSavesAndGoesOn) {
+  const Answer first = run({"train", path("job.yaml"), "--json"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  const auto answer = json(first.out);
+  ASSERT_EQ(answer["steps"].Size(), 4u);
+  EXPECT_GT(answer["steps"][0]["loss"].GetDouble(), answer["steps"][3]["loss"].GetDouble());
+  EXPECT_GT(answer["held_out_loss"].GetDouble(), 0);
+  EXPECT_GT(answer["byte_trigram_loss"].GetDouble(), 0);
+  EXPECT_GT(answer["tokens_per_s"].GetDouble(), 0);
+  EXPECT_STREQ(answer["last_checkpoint"].GetString(), path("checkpoints/step-00000004").c_str());
+
+  const Answer again = run({"train", path("job.yaml")});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_NE(again.err.find("holds checkpoints of an earlier run"), std::string::npos) << again.err;
+
+  const Answer more =
+      run({"train", path("job.yaml"), "--resume", "--set", "training.steps=6", "--json"});
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_EQ(json(more.out)["first_step"].GetInt(), 4);
+  EXPECT_EQ(json(more.out)["steps"].Size(), 2u);
+
+  // What was saved is a model of Hugging Face, from which another run starts.
+  const Answer from = run({"train", path("job.yaml"), "--from", path("checkpoints/step-00000006"),
+                           "--set", "training.checkpoint.folder=" + path("other"), "--json"});
+  ASSERT_EQ(from.code, 0) << from.err;
+  EXPECT_LT(json(from.out)["steps"][0]["loss"].GetDouble(), answer["steps"][0]["loss"].GetDouble());
+}
+
+TEST_F(TrainCommand, LogOfAHostRunIsDecidedAgainByTheSimulator) {
+  for (const std::string policy : {"dpp-breadth", "dpp-depth", "interleaved"}) {
+    fs::remove_all(path("checkpoints"));
+    const std::string log = path(policy + ".log");
+    const std::string trace = path(policy + ".json");
+    const Answer trained = run({"train", path("job.yaml"), "--policy", policy, "--log", log,
+                                "--trace", trace, "--set", "plan.tensor=2", "--json"});
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const Answer replayed =
+        run({"simulate", path("job.yaml"), "--replay", log, "--set", "plan.tensor=2", "--json"});
+    ASSERT_EQ(replayed.code, 0) << replayed.out << replayed.err;
+    const auto answer = json(replayed.out);
+    EXPECT_EQ(answer["different"].GetInt(), 0);
+    EXPECT_EQ(answer["steps"].GetInt(), 4);
+    EXPECT_EQ(answer["steps_simulated_alike"].GetInt(), 4);
+    EXPECT_GT(answer["events"].GetInt(), 100);
+
+    // The picks forced on another run give the same losses.
+    if (policy == "interleaved") continue;
+    fs::remove_all(path("checkpoints"));
+    const Answer forced =
+        run({"train", path("job.yaml"), "--replay", log, "--set", "plan.tensor=2", "--json"});
+    ASSERT_EQ(forced.code, 0) << forced.err;
+    EXPECT_STREQ(json(forced.out)["weights_hash"].GetString(),
+                 json(trained.out)["weights_hash"].GetString());
+
+    std::ifstream file(trace);
+    std::ostringstream text;
+    text << file.rdbuf();
+    const auto timeline = json(text.str());
+    // Four ranks, three steps of 2 chunks × 4 micro-batches, forward and backward, each a span.
+    int tasks = 0;
+    int optimizer = 0;
+    int arrows = 0;
+    for (const auto& event : timeline["traceEvents"].GetArray()) {
+      const std::string category = event.HasMember("cat") ? event["cat"].GetString() : "";
+      const std::string phase = event["ph"].GetString();
+      tasks += phase == "X" && (category == "forward" || category == "backward") ? 1 : 0;
+      optimizer += phase == "X" && category == "optimizer" ? 1 : 0;
+      arrows += phase == "s" ? 1 : 0;
+    }
+    EXPECT_EQ(tasks, 4 * 3 * 2 * 4 * 2);
+    EXPECT_EQ(optimizer, 4 * 3);
+    // Three hops forward and back for each micro-batch, step and member of the tensor pair.
+    EXPECT_EQ(arrows, 2 * 3 * 4 * 6);
+  }
+}
+
+// One message of the log, moved behind the event after it: of the first twenty, some decision must
+// have depended on one.
+TEST_F(TrainCommand, ALogThatWasChangedIsNoticed) {
+  const std::string log = path("run.log");
+  ASSERT_EQ(run({"train", path("job.yaml"), "--policy", "dpp-breadth", "--log", log}).code, 0);
+  std::ifstream file(log);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  int noticed = 0;
+  for (std::size_t i = 0, tried = 0; i + 1 < lines.size() && tried < 20; ++i) {
+    if (!lines[i].starts_with("e 2 ") || !lines[i + 1].starts_with("e ")) continue;
+    ++tried;
+    std::swap(lines[i], lines[i + 1]);
+    std::ofstream changed(log);
+    for (const std::string& line : lines) changed << line << "\n";
+    changed.close();
+    noticed += run({"simulate", path("job.yaml"), "--replay", log}).code == 1 ? 1 : 0;
+    std::swap(lines[i], lines[i + 1]);
+  }
+  EXPECT_GT(noticed, 0);
+  const Answer other =
+      run({"simulate", path("job.yaml"), "--replay", log, "--set", "plan.global_batch=8"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("is the log of another job"), std::string::npos) << other.err;
+}
+
+TEST_F(TrainCommand, RefusesInWords) {
+  struct Case {
+    std::vector<std::string> words;
+    int code;
+    const char* says;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {{"--set", "data.text=" + path("gone.txt")}, 2, "No such file"},
+           {{"--set", "data={}"}, 2, "names no file"},
+           {{"--set", "training.stpes=3"}, 2, "did you mean 'steps'?"},
+           {{"--set", "data.held_out=2"}, 2, "is no share of the text"},
+           {{"--set", "model.vocab_size=100"}, 2, "the model's vocabulary is 100"},
+           {{"--set", "model.sequence_length=100000"}, 2, "needs one more"},
+           {{"--policy", "fifo"}, 2, "unknown policy 'fifo'"},
+           {{"--resume"}, 2, "holds no checkpoint to go on from"},
+           {{"--from", path("nowhere")}, 2, "holds no weights"},
+           {{"--set", "plan.tensor=3"}, 1, "does not divide the attention heads"},
+           {{"--set", "model.dropout=0.1"}, 1, "does not train models with dropout"},
+       }) {
+    std::vector<std::string> words = {"train", path("job.yaml")};
+    words.insert(words.end(), bad.words.begin(), bad.words.end());
+    const Answer answer = run(words);
+    EXPECT_EQ(answer.code, bad.code) << answer.out << answer.err;
+    EXPECT_NE((answer.out + answer.err).find(bad.says), std::string::npos)
+        << bad.says << "\n"
+        << answer.out << answer.err;
+  }
+}
+
+}  // namespace
+}  // namespace megatwin::cli

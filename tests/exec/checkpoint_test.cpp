@@ -1,0 +1,332 @@
+// A run that was stopped goes on with the same bits, under the same plan or another, and a save
+// that is killed at any byte loses nothing that was there before.
+#include "exec/checkpoint.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "exec/training.h"
+#include "tests/exec/train_tiny.h"
+#include "tests/temporary_folder.h"
+
+namespace megatwin::exec {
+namespace {
+
+namespace fs = std::filesystem;
+using model::Plan;
+
+// A folder of this test, with a text in it.
+class RunFolder {
+ public:
+  RunFolder() {
+    std::ofstream text(text_path());
+    for (int i = 0; i < 400; ++i) text << "the cat sat on mat " << i % 7 << ". ";
+  }
+  std::string text_path() const { return folder_.path("text.txt"); }
+  std::string checkpoints() const { return folder_.path("checkpoints"); }
+
+ private:
+  tests::TemporaryFolder folder_;
+};
+
+TrainingRequest request_in(const RunFolder& folder, model::Transformer transformer, Plan plan) {
+  transformer.vocab_size = 256;
+  plan.micro_batch = 1;
+  plan.global_batch = 8;
+  TrainingRequest request{
+      .transformer = transformer,
+      .plan = plan,
+      .data = {.kind = model::TrainingDataKind::Text, .path = folder.text_path(), .held_out = 0.1},
+      .settings = {.steps = 6,
+                   .seed = 3,
+                   .learning_rate = 0.01,
+                   .learning_rate_final = 0.001,
+                   .warmup_steps = 2,
+                   .evaluate_sequences = 4,
+                   .checkpoint_folder = folder.checkpoints(),
+                   .checkpoint_every = 3}};
+  return request;
+}
+
+TrainingResult train(const TrainingRequest& request) {
+  auto training = Training::prepare(request);
+  EXPECT_TRUE(training) << to_text(training.error());
+  if (!training) return {};
+  TrainingResult result = (*training)->run({});
+  EXPECT_FALSE(result.host.fault) << to_text(*result.host.fault);
+  return result;
+}
+
+// The losses of all steps of a run that is stopped after the third and goes on under `second`.
+std::vector<double> interrupted(const TrainingRequest& first, const Plan& second) {
+  TrainingRequest request = first;
+  std::atomic<bool> stop{false};
+  request.stop = &stop;
+  request.hooks.before_task = [&](const TaskMoment& moment) {
+    if (moment.step == 2) stop.store(true);
+  };
+  const TrainingResult before = train(request);
+  EXPECT_TRUE(before.stopped);
+  EXPECT_EQ(before.steps.size(), 3u);
+  request = first;
+  request.plan = second;
+  request.plan.micro_batch = 1;
+  request.plan.global_batch = 8;
+  request.resume = true;
+  const TrainingResult after = train(request);
+  EXPECT_EQ(after.first_step, 3);
+  std::vector<double> losses = before.host.losses;
+  losses.insert(losses.end(), after.host.losses.begin(), after.host.losses.end());
+  return losses;
+}
+
+Plan pipeline(int p, int v) {
+  Plan plan;
+  plan.pipeline = p;
+  plan.model_chunks = v;
+  if (v > 1) plan.schedule = model::ScheduleKind::Interleaved;
+  return plan;
+}
+
+TEST(Resume, GivesTheSameBits) {
+  for (const auto& transformer : {tests::tiny_llama(), tests::tiny_gpt()}) {
+    for (Plan plan : {Plan{}, pipeline(2, 2)}) {
+      plan.data = 2;
+      plan.zero_stage = 1;
+      const RunFolder whole_folder;
+      TrainingRequest whole = request_in(whole_folder, transformer, plan);
+      whole.settings.checkpoint_folder.clear();
+      const TrainingResult expected = train(whole);
+      ASSERT_EQ(expected.host.losses.size(), 6u);
+      EXPECT_EQ(interrupted(request_in(whole_folder, transformer, plan), plan),
+                expected.host.losses)
+          << transformer.name << " p" << plan.pipeline;
+    }
+  }
+}
+
+struct OtherPlan {
+  Plan plan;
+  bool same_bits = false;
+};
+
+// A run of one rank goes on under `other`, and a run under `other` on one rank.
+void expect_resumes(const model::Transformer& transformer, const OtherPlan& other) {
+  for (const bool back : {false, true}) {
+    const RunFolder folder;
+    TrainingRequest whole = request_in(folder, transformer, {});
+    whole.settings.checkpoint_folder.clear();
+    const std::vector<double> expected = train(whole).host.losses;
+    const Plan& from = back ? other.plan : Plan{};
+    const Plan& to = back ? Plan{} : other.plan;
+    const std::vector<double> losses = interrupted(request_in(folder, transformer, from), to);
+    ASSERT_EQ(losses.size(), expected.size());
+    for (std::size_t step = 0; step < losses.size(); ++step) {
+      EXPECT_NEAR(losses[step], expected[step], other.same_bits ? 0 : 1e-5 * expected[step])
+          << transformer.name << " step " << step << " " << tests::describe(other.plan) << " back "
+          << back;
+    }
+  }
+}
+
+// Where only the pipeline changes the bits stay; where sums are cut otherwise, the losses within
+// 1e-5. The held-out loss is computed on whole weights.
+TEST(Resume, UnderAnotherPlan) {
+  Plan replicas = pipeline(2, 1);
+  replicas.data = 2;
+  replicas.zero_stage = 1;
+  Plan tensor = pipeline(2, 1);
+  tensor.tensor = 2;
+  tensor.sequence_parallel = true;
+  for (const OtherPlan& other :
+       {OtherPlan{pipeline(2, 2), true}, OtherPlan{replicas}, OtherPlan{tensor}}) {
+    expect_resumes(tests::tiny_llama(), other);
+  }
+}
+
+// What a rank holds of a unit may be a shard, a ring's ranks are replicas, and with tied embeddings
+// both ends hold the matrix.
+TEST(Resume, UnderAnotherPlanOfShardsAndRings) {
+  Plan plan = pipeline(2, 1);
+  plan.data = plan.context = 2;
+  for (const int zero : {0, 2, 3}) {
+    plan.zero_stage = zero;
+    expect_resumes(tests::tied(tests::tiny_gpt()), {plan});
+  }
+}
+
+TEST(Resume, UnderAnotherPlanOfExperts) {
+  Plan plan;
+  plan.expert = 2;
+  plan.data = 4;
+  for (const int zero : {1, 3}) {
+    plan.zero_stage = zero;
+    expect_resumes(tests::tiny_experts(), {plan});
+  }
+}
+
+TEST(Resume, RefusesAnotherRun) {
+  const RunFolder folder;
+  TrainingRequest request = request_in(folder, tests::tiny_llama(), {});
+  train(request);
+  const auto fresh = Training::prepare(request);
+  ASSERT_FALSE(fresh);
+  EXPECT_EQ(fresh.error()[0].message, "holds checkpoints of an earlier run");
+  request.resume = true;
+  request.settings.seed = 4;
+  const auto seed = Training::prepare(request);
+  ASSERT_FALSE(seed);
+  EXPECT_EQ(seed.error()[0].message, "is of another run: seed 3, global batch 8, sequences of 8");
+  request.settings.seed = 3;
+  request.transformer.ffn_hidden_size = 32;
+  const auto shape = Training::prepare(request);
+  ASSERT_FALSE(shape);
+  EXPECT_EQ(shape.error()[0].message,
+            "model.layers.0.mlp.gate_proj.weight is 24 × 16, the model's is 32 × 16");
+}
+
+TEST(Checkpoint, KeepsTheNewest) {
+  const RunFolder folder;
+  TrainingRequest request = request_in(folder, tests::tiny_llama(), {});
+  request.settings.checkpoint_every = 1;
+  const TrainingResult result = train(request);
+  EXPECT_EQ(result.last_checkpoint, folder.checkpoints() + "/step-00000006");
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.checkpoints())) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"step-00000005", "step-00000006"}));
+}
+
+// A small state that is saved and changed by hand.
+ModelState small_state() {
+  ModelState state;
+  state["lm_head.weight"] = {.rows = 2,
+                             .columns = 2,
+                             .weights = {1, 2, 3, 4},
+                             .first_moment = {5, 6, 7, 8},
+                             .second_moment = {9, 10, 11, 12}};
+  return state;
+}
+
+// Kills the process when it has written `bytes` of a save; whether it came so far.
+bool killed_while_saving(const std::string& folder, std::size_t bytes) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const ModelState state = small_state();
+    save_checkpoint({.folder = folder,
+                     .point = {.step = 2},
+                     .transformer = tests::tiny_llama(),
+                     .state = state,
+                     .pace = [bytes](std::size_t written, std::size_t wanted) {
+                       if (written == bytes) ::raise(SIGKILL);
+                       return std::min(wanted, bytes - written);
+                     }});
+    ::raise(SIGTERM);  // Done.
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+TEST(Checkpoint, KilledAtAnyByteLosesNothingOlder) {
+  const RunFolder folder;
+  const ModelState state = small_state();
+  save_checkpoint({.folder = folder.checkpoints(),
+                   .point = {.step = 1},
+                   .transformer = tests::tiny_llama(),
+                   .state = state});
+  std::size_t bytes = 0;
+  while (killed_while_saving(folder.checkpoints(), bytes)) {
+    const auto loaded = load_newest_checkpoint(folder.checkpoints(), tests::tiny_llama());
+    ASSERT_TRUE(loaded) << "killed at byte " << bytes << "\n" << to_text(loaded.error());
+    ASSERT_EQ(loaded->point.step, 1) << "killed at byte " << bytes;
+    ASSERT_EQ(loaded->state.at("lm_head.weight").second_moment,
+              (std::vector<float>{9, 10, 11, 12}));
+    bytes += 23;  // Each byte would take minutes; 23 is prime to everything in the files.
+  }
+  EXPECT_GT(bytes, 1000u);  // Four files.
+  const auto loaded = load_newest_checkpoint(folder.checkpoints(), tests::tiny_llama());
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->point.step, 2);
+}
+
+TEST(Checkpoint, AnyBitThatTurnsIsNoticed) {
+  const RunFolder folder;
+  const ModelState state = small_state();
+  for (const int step : {1, 2}) {
+    save_checkpoint({.folder = folder.checkpoints(),
+                     .point = {.step = step},
+                     .transformer = tests::tiny_llama(),
+                     .state = state});
+  }
+  const fs::path newest = fs::path(folder.checkpoints()) / "step-00000002";
+  for (const auto& file : fs::directory_iterator(newest)) {
+    const std::uintmax_t size = fs::file_size(file.path());
+    for (std::uintmax_t at = 0; at < size; at += 1 + size / 40) {
+      std::fstream stream(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+      const auto place = static_cast<std::streamoff>(at);
+      stream.seekg(place);
+      const int byte = stream.get();
+      const auto flip = [&](int value) {
+        stream.seekp(place);
+        stream.put(static_cast<char>(value));
+        stream.flush();
+      };
+      flip(byte ^ 4);
+      const auto loaded = load_newest_checkpoint(folder.checkpoints(), tests::tiny_llama());
+      ASSERT_TRUE(loaded);
+      EXPECT_EQ(loaded->point.step, 1) << file.path() << " byte " << at;
+      EXPECT_EQ(loaded->damaged.size(), 1u);
+      flip(byte);
+    }
+  }
+}
+
+TEST(Checkpoint, AFullDiskIsSaidAndLeavesTheOlder) {
+  const RunFolder folder;
+  const ModelState state = small_state();
+  save_checkpoint({.folder = folder.checkpoints(),
+                   .point = {.step = 1},
+                   .transformer = tests::tiny_llama(),
+                   .state = state});
+  const auto save = [&] {
+    save_checkpoint({.folder = folder.checkpoints(),
+                     .point = {.step = 2},
+                     .transformer = tests::tiny_llama(),
+                     .state = state,
+                     .pace = [](std::size_t written, std::size_t) -> std::size_t {
+                       if (written > 600) {
+                         throw std::system_error(ENOSPC, std::generic_category(), "cannot write");
+                       }
+                       return 100;
+                     }});
+  };
+  EXPECT_THROW(save(), CheckpointError);
+  const auto loaded = load_newest_checkpoint(folder.checkpoints(), tests::tiny_llama());
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->point.step, 1);
+}
+
+// In a run it is a fault of rank 0, with the step named and the older checkpoint on disk.
+TEST(Checkpoint, AFolderThatCannotBeWrittenEndsTheRun) {
+  const RunFolder folder;
+  TrainingRequest request = request_in(folder, tests::tiny_llama(), pipeline(2, 1));
+  request.settings.checkpoint_folder = folder.text_path() + "/inside";
+  auto training = Training::prepare(request);
+  ASSERT_TRUE(training);
+  const TrainingResult result = (*training)->run({});
+  ASSERT_TRUE(result.host.fault);
+  EXPECT_EQ(result.host.fault->task, "after the step");
+  EXPECT_EQ(result.host.fault->step, 2);
+  EXPECT_NE(result.host.fault->what.find("cannot make folder"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace megatwin::exec

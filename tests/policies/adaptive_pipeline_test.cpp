@@ -1,0 +1,206 @@
+// The adaptive policy: that its bounds hold and never stop it, that its decisions come out of the
+// events again, what it switches by, and how it stands beside the best fixed order (docs/dpp.md).
+#include "policies/adaptive_pipeline.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "model/program/memory_planner.h"
+#include "model/program/program_builder.h"
+#include "policies/replay.h"
+#include "sim/pipeline_simulation.h"
+#include "tests/policies/generated_table.h"
+#include "tests/policies/order_race.h"
+#include "tests/sim/every_plan.h"
+#include "tests/sim/seeds.h"
+
+namespace megatwin::policies {
+namespace {
+
+using model::ScheduleKind;
+using sim::Engine;
+using sim::PipelineResult;
+
+PipelineResult run(const model::ProgramSpec& spec, const AdaptivePipelineOptions& options,
+                   const ExecutorOptions& executor = {}) {
+  PipelineResult result = sim::simulate_pipeline(
+      spec, Engine::Events,
+      {.policy = adaptive_pipeline_factory(options), .executor = executor, .log = true});
+  EXPECT_TRUE(result.stalled.empty()) << result.stalled.front();
+  return result;
+}
+
+int live_max(const model::ProgramSpec& spec, const PipelineResult& result) {
+  int live = 0;
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    live = std::max(live,
+                    model::plan_memory({result.shape, spec.stages[rank], result.ranks[rank].order})
+                        .in_flight_max_total);
+  }
+  return live;
+}
+
+// The tightest bounds that let a micro-batch in, by count and by bytes, with and without receive
+// slots, on any plan: it ends, and holds no more.
+TEST(AdaptivePipeline, NeverStopsAtItsBounds) {
+  for (const std::uint64_t seed : tests::seeds(200)) {
+    tests::Random random(seed);
+    model::ProgramSpec spec = tests::random_plan(random);
+    SCOPED_TRACE(tests::rerun_line("policies_property_test", seed) + " " + tests::describe(spec));
+    const int bound = spec.model_chunks + static_cast<int>(random.in(0, 6));
+    ASSERT_LE(live_max(spec, run(spec, {.live_activations_max = bound})), bound);
+    model::Bytes limit{0};
+    for (const model::Program& program : build_programs(spec)) {
+      model::Bytes need = program.fixed_memory;
+      for (const model::ChunkMemory& memory : program.chunk_memory) {
+        need += std::max(memory.activation, memory.weight_gradient_input);
+      }
+      limit = std::max(limit, need);
+    }
+    run(spec, {}, {.memory_limit = limit});
+    run(spec, {}, {.memory_limit = 2.5 * limit});
+    spec.overlap_p2p = true;
+    for (const int slots : {1, 2}) {
+      const PipelineResult result =
+          run(spec, {.live_activations_max = bound}, {.issue_depth = 3, .receive_slots = slots});
+      ASSERT_LE(live_max(spec, result), bound);
+    }
+  }
+}
+
+TEST(AdaptivePipeline, DecisionsComeOutOfTheEventsAgain) {
+  for (const std::uint64_t seed : tests::seeds(60)) {
+    tests::Random random(seed);
+    const model::ProgramSpec spec = tests::random_plan(random);
+    SCOPED_TRACE(tests::rerun_line("policies_property_test", seed));
+    const AdaptivePipelineOptions options{
+        .live_activations_max = spec.model_chunks + static_cast<int>(random.in(0, 9))};
+    const PipelineResult result = run(spec, options);
+    const auto programs = build_programs(spec);
+    for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+      AdaptivePipelinePolicy policy(options);
+      const std::string untouched = policy.state_line();
+      const Replay again =
+          replay({.program = programs[rank], .policy = &policy}, result.logs[rank].events);
+      ASSERT_EQ(again.divergence, "");
+      ASSERT_EQ(again.decisions, result.logs[rank].decisions);
+      EXPECT_EQ(policy.state_line(), untouched) << "something is kept for the next step";
+    }
+  }
+}
+
+// Four stages of four chunks, sixteen micro-batches. With all the memory it passes the whole batch
+// through a chunk before the next; with that of interleaved 1F1B (19 activations) the first block
+// of four has been through all chunks before the third has begun.
+TEST(AdaptivePipeline, IsAsBroadAsMemoryAllows) {
+  const model::ProgramSpec spec =
+      tests::uniform_spec({ScheduleKind::DynamicAdaptive, 4, 4, 16, 4, 4, 3});
+  const auto position_of = [&](const PipelineResult& result, const char* task) {
+    const Order& order = result.ranks[1].order;
+    return std::find(order.begin(), order.end(),
+                     result.shape.task_id(*model::task_from_text(task))) -
+           order.begin();
+  };
+  const PipelineResult broad = run(spec, {});
+  EXPECT_EQ(position_of(broad, "F15.0"), 15);
+  EXPECT_EQ(position_of(broad, "F0.1"), 16);
+  const PipelineResult deep = run(spec, {.live_activations_max = 19});
+  EXPECT_LT(position_of(deep, "F3.3"), position_of(deep, "F8.0"));
+  EXPECT_LT(position_of(deep, "F3.3"), 20);
+}
+
+// The last of two stages with two chunks and room for five activations: blocks of two. With four
+// held there is room for F2.0 but not for F3.0, which would take the place of F2.0 that is still to
+// come.
+TEST(AdaptivePipeline, OvertakesOnlyWithRoomForTheOvertaken) {
+  const model::ProgramSpec spec =
+      tests::uniform_spec({ScheduleKind::DynamicAdaptive, 2, 2, 6, 4, 4, 3});
+  const model::Program program = build_program(spec, {1});
+  AdaptivePipelinePolicy policy({.live_activations_max = 5});
+  const std::int32_t slots[model::kNumChannels] = {};
+  const std::vector<model::QuantisedDuration> durations(4, 0);
+  const auto pick = [&](const std::vector<const char*>& names) -> std::string {
+    std::vector<model::TaskId> ready;
+    for (const char* name : names) {
+      ready.push_back(program.shape.task_id(*model::task_from_text(name)));
+    }
+    const auto picked = policy.pick({.program = program,
+                                     .ready = ready,
+                                     .memory_used = {0},
+                                     .memory_limit = {std::numeric_limits<double>::infinity()},
+                                     .free_slots = slots,
+                                     .durations = durations});
+    return picked ? to_text(program.shape.task(*picked)) : "waits";
+  };
+  for (const char* task : {"F0.0", "F1.0", "F0.1", "F1.1"}) {
+    EXPECT_EQ(pick({task}), task);
+  }
+  EXPECT_EQ(pick({"F3.0"}), "waits");
+  EXPECT_EQ(pick({"F2.0", "F3.0"}), "F2.0");
+}
+
+// Notes the traversals that a rank goes through.
+class Watched : public AdaptivePipelinePolicy {
+ public:
+  using AdaptivePipelinePolicy::AdaptivePipelinePolicy;
+  std::optional<model::TaskId> pick(const Observation& observation) override {
+    const auto picked = AdaptivePipelinePolicy::pick(observation);
+    const std::string now = state_line().substr(0, std::string("dpp adaptive d").size());
+    if (seen.empty() || seen.back() != now) seen.push_back(now);
+    picks_in_depth += picked && now == "dpp adaptive d" ? 1 : 0;
+    return picked;
+  }
+  std::vector<std::string> seen;
+  int picks_in_depth = 0;
+};
+
+// With 40 activations blocks are up to eleven micro-batches wide. It begins breadth first, goes
+// over to depth when memory is short, and back when half of it is free again.
+TEST(AdaptivePipeline, SwitchesByAccountedMemory) {
+  const model::ProgramSpec spec =
+      tests::uniform_spec({ScheduleKind::DynamicAdaptive, 4, 4, 64, 4, 4, 3});
+  const AdaptivePipelineOptions options{.live_activations_max = 40};
+  const PipelineResult result = run(spec, options);
+  const auto programs = build_programs(spec);
+  Watched policy(options);
+  replay({.program = programs[0], .policy = &policy}, result.logs[0].events);
+  ASSERT_GE(policy.seen.size(), 3u);
+  EXPECT_EQ(policy.seen[0], "dpp adaptive b");
+  EXPECT_EQ(policy.seen[1], "dpp adaptive d");
+  EXPECT_EQ(policy.seen[2], "dpp adaptive b");
+  EXPECT_LE(policy.seen.size(), 5u) << "it flutters";
+}
+
+// When memory is short it goes deep, unless no slot is free at the receivers again and again.
+TEST(AdaptivePipeline, SwitchesByCredits) {
+  model::ProgramSpec spec = tests::uniform_spec({ScheduleKind::DynamicAdaptive, 4, 2, 16, 4, 4, 3});
+  spec.overlap_p2p = true;
+  spec.send_activation = spec.send_gradient = {12};
+  const auto picks_in_depth = [&](int receive_slots) {
+    const AdaptivePipelineOptions options{.live_activations_max = 12};
+    const ExecutorOptions executor{.receive_slots = receive_slots};
+    const PipelineResult result = run(spec, options, executor);
+    Watched policy(options);
+    const auto programs = build_programs(spec);
+    replay({.program = programs[0], .policy = &policy, .options = executor}, result.logs[0].events);
+    return policy.picks_in_depth;
+  };
+  EXPECT_LT(picks_in_depth(1), picks_in_depth(16));
+}
+
+// Every row of the table of docs/dpp.md is simulated again; what the table says is what comes out.
+TEST(AdaptivePipeline, TableBesideTheBestFixedOrder) {
+  const tests::OrderRace race = tests::race_orders();
+  tests::expect_generated("docs/dpp.md", "race", race.markdown);
+  EXPECT_EQ(race.num_cases, 120);
+  for (const tests::OrderRace::Miss& miss : race.misses) {
+    EXPECT_LT(miss.over_best_percent, 3.6) << miss.where;
+  }
+  // The page names them and says why.
+  EXPECT_LE(race.misses.size(), 5u);
+}
+
+}  // namespace
+}  // namespace megatwin::policies
