@@ -106,7 +106,9 @@ class MixedPlanChecker {
         !rank_order_from_text(plan_.rank_order)) {
       return;  // plan_check.h says what is wrong.
     }
-    const StageSites sites(plan_, cluster_);
+    Plan dense = plan_;  // Where experts are is checked later; they do not move a stage.
+    dense.expert = dense.expert_tensor = 1;
+    const StageSites sites(dense, cluster_);
     for (int stage = 0; stage < plan_.pipeline; ++stage) {
       for (int replica = 0; replica < plan_.data; ++replica) {
         if (sites.kind(replica, stage)) continue;

@@ -132,6 +132,11 @@ TEST(Mixed, RefusesWhatCannotBe) {
                      "plan: {tensor: 4, pipeline: 2, precision: fp16, rank_order: tp-cp-ep-pp-dp,\n"
                      "       global_batch: 64}\n",
                  "experts are exchanged");
+  // An expert grid that does not fit aborted when its ranks were placed on the kinds.
+  expect_refused("model: {name: mixtral-8x7b, sequence_length: 2048}\n" + kBothNodes +
+                     "plan: {tensor: 8, pipeline: 2, expert: 4, precision: fp16, zero: 0,\n"
+                     "       global_batch: 64}\n",
+                 "plan.expert 4");
   expect_refused(replicas_on_two_kinds(", micro_batches_per_replica: [100, 100]"),
                  "holds 200 micro-batches");
   expect_refused(replicas_on_two_kinds(", micro_batches_per_replica: [256]"), "1 entries");
