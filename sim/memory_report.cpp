@@ -227,20 +227,13 @@ std::string in_gib(Bytes bytes) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 
-Bytes state_per_parameter(const Job& job) {
-  // The sides of a decoupled job have no place among its stages.
-  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
-    return model::DataParallelTraffic(job, {}).state_per_parameter();
-  }
-  model::StageJobs jobs(job);
-  return model::DataParallelTraffic(jobs.at(0, 0), {}).state_per_parameter();
-}
-
 // However the job is cut, its parameters, gradients and optimizer states have to be somewhere once.
 std::string fewest_gpus(const Job& job, const SimulationReport& report) {
   const model::ParameterCounts counts = model::count_parameters(job.transformer);
   const double parameters = static_cast<double>(counts.total + counts.mtp_total);
-  const Bytes all = parameters * state_per_parameter(job);
+  // As the first machines have it, or those that step the optimizer of a decoupled job.
+  const Job seen = model::on_group(job, job.plan.decoupled.backward.group);
+  const Bytes all = parameters * model::state_per_parameter(seen);
   const double fewest = std::ceil(ratio(all / report.memory_limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
          ": at least " + std::to_string(static_cast<long long>(fewest)) +
@@ -256,8 +249,11 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
                                          [](const StageMemory& a, const StageMemory& b) {
                                            return ratio(a.peak / a.limit) < ratio(b.peak / b.limit);
                                          });
-  refusal.message = "stage " + std::to_string(heaviest->stage) + " needs " +
-                    in_gib(heaviest->peak) + " of " + in_gib(heaviest->limit) + " a GPU";
+  // Decoupled: the forward ranks stand behind the others.
+  const int stages = job.plan.pipeline;
+  refusal.message = (heaviest->stage < stages ? "stage " : "a forward rank of stage ") +
+                    std::to_string(heaviest->stage % stages) + " needs " + in_gib(heaviest->peak) +
+                    " of " + in_gib(heaviest->limit) + " a GPU";
   for (const MemoryTerm& term : terms_by_size(*heaviest)) {
     const Bytes size = (*heaviest).*(term.size);
     if (size > Bytes{0}) refusal.reasons.push_back(std::string(term.words) + " " + in_gib(size));

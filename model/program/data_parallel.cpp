@@ -148,8 +148,8 @@ RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content
   return parameters;
 }
 
-Bytes DataParallelTraffic::state_per_parameter() const {
-  const StateBytes bytes = state_bytes(job_);
+Bytes state_per_parameter(const Job& job) {
+  const StateBytes bytes = state_bytes(job);
   return {bytes.parameter + bytes.gradient + bytes.optimizer};
 }
 

@@ -30,6 +30,9 @@ struct OverlappedTraffic {
 };
 Seconds exposed_part(const OverlappedTraffic& pass);
 
+// Weight, gradient and optimizer state of one parameter, wherever they are kept.
+Bytes state_per_parameter(const Job& job);
+
 class DataParallelTraffic {
  public:
   DataParallelTraffic(const Job& job, const PricedEffects& effects);
@@ -42,8 +45,6 @@ class DataParallelTraffic {
   // parameters are there.
   void price_optimizer(const LoweringInput& input, const TaskPricer& pricer,
                        const std::vector<ChunkContent>& contents, PricedStage& stage) const;
-  // Weight, gradient and optimizer state of one parameter, wherever they are kept.
-  Bytes state_per_parameter() const;
   RankParameters stage_parameters(const std::vector<ChunkContent>& contents) const;
   // Fills parameters, gradients, optimizer_state, buffers and overhead of a stage.
   void fill_memory(const RankParameters& parameters, const std::vector<ChunkContent>& contents,

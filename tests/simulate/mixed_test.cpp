@@ -326,6 +326,28 @@ TEST(Mixed, RefusesSplitsThatAScheduleDoesNotKnow) {
       "policy.schedule fbd: plan.micro_batches_per_replica");
 }
 
+// Two kinds whose ranks no plain layout holds; the refusal once aborted on that.
+TEST(Mixed, SaysWhichSideDoesNotFit) {
+  const auto refusal = [](int forward) {
+    const std::string yaml =
+        kModel +
+        "cluster: {nodes: [{type: dgx-a100-80g, count: 2}, {type: dgx-1v-16g}]}\n"
+        "plan: {pipeline: 4, data: 1, micro_batch: 1, precision: fp16, zero: 0, global_batch: 8}\n"
+        "policy: {schedule: fbd, feed: activations,\n"
+        "  forward: {nodes: " +
+        std::to_string(forward) + ", tensor: " + (forward == 0 ? "4" : "2") +
+        "}, backward: {nodes: " + std::to_string(1 - forward) +
+        ", tensor: " + (forward == 0 ? "2" : "4") + "}}\n";
+    const auto answer = sim::simulate(job_from(yaml), {.sensitivities = false});
+    const auto* refused = std::get_if<sim::PlanRefusal>(&answer);
+    return refused != nullptr ? refused->message : "fits";
+  };
+  // 13 billion parameters over 8 ranks are 29 GB of states on a backward rank and 3 GB of weights
+  // on a forward rank, which has 16 GB.
+  EXPECT_TRUE(refusal(0).starts_with("stage ")) << refusal(0);
+  EXPECT_EQ(refusal(1), "fits");
+}
+
 // Each side of a decoupled job is what a plain pipeline on its machines is. Its hops were zero when
 // hops came to be one a boundary.
 TEST(Mixed, DecoupledSidesCostWhatTheyCostOnTheirKindAlone) {
