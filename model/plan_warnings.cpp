@@ -143,7 +143,9 @@ void PlanWarnings::warn_of_schedule() {
   }
   const std::vector<int> layers = layers_of_virtual_stages(transformer_, plan_);
   const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
-  if (!plan_.layers_per_virtual_stage.empty() && *most - *least > 1) {
+  // Where stages differ in speed, uneven layers may be the even load.
+  const bool equal_stages = !is_mixed(cluster_) && plan_.tensor_per_stage.empty();
+  if (equal_stages && !plan_.layers_per_virtual_stage.empty() && *most - *least > 1) {
     warn("the heaviest virtual stage has ", *most, " layers and the lightest ", *least,
          "; the pipeline runs at the heaviest");
   }
