@@ -5,12 +5,11 @@
 #include "model/collective_cost.h"
 #include "model/compute_cost.h"
 #include "model/layer_split.h"
+#include "model/numbers.h"
 #include "model/program/op_list.h"
 
 namespace megatwin::model {
 namespace {
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 bool reduces_in_16_bits(const Job& job) {
   switch (job.software.framework) {
