@@ -10,6 +10,7 @@
 #include "cli/report/network_text.h"
 #include "cli/report/plan_text.h"
 #include "cli/report/priced_ops.h"
+#include "cli/report/share_tables.h"
 
 namespace megatwin::cli {
 namespace {
@@ -91,43 +92,6 @@ std::string breakdown_text(const sim::SimulationReport& report, const TerminalSt
          format_table(rows, {false, true, true, false});
 }
 
-// "2", or "2 of replica 5" where the replicas differ.
-std::string stage_name(const sim::SimulationReport& report, int stage, int replica) {
-  const bool replicas_differ =
-      std::any_of(report.stages.begin(), report.stages.end(),
-                  [](const sim::StageShare& share) { return share.replica > 0; });
-  return replicas_differ ? fmt::format("{} of replica {}", stage, replica) : std::to_string(stage);
-}
-
-// Stages or replicas that differ: what each runs on and does.
-std::string stages_text(const sim::SimulationReport& report, const TerminalStyle& style) {
-  Rows rows = {{"stage", "GPU", "precision", "tensor", "layers", "replicas", "micro-batches",
-                "forward", "backward", "busy", "idle", "memory", "of"}};
-  for (const sim::StageShare& share : report.stages) {
-    rows.push_back({stage_name(report, share.stage, share.replica), share.gpu, share.precision,
-                    std::to_string(share.tensor), std::to_string(share.layers),
-                    std::to_string(share.num_replicas), format_count(share.micro_batches),
-                    format_time(share.forward), format_time(share.backward),
-                    format_time(share.busy), format_percent(share.idle),
-                    format_memory(share.memory_peak), format_memory(share.memory_limit)});
-  }
-  return heading("Stages (times of one micro-batch; busy and idle of the step)", style) +
-         format_table(rows, {false, false, false, true, true, true, true, true, true, true, true,
-                             true, true});
-}
-
-// The two kinds of ranks of a decoupled job.
-std::string sides_text(const sim::SimulationReport& report, const TerminalStyle& style) {
-  Rows rows = {{"side", "GPU", "ranks", "tensor", "instances", "busy", "memory", "of"}};
-  for (const sim::SideShare& side : report.sides) {
-    rows.push_back({side.name, side.gpu, format_count(side.ranks), std::to_string(side.tensor),
-                    std::to_string(side.instances), format_percent(side.busy),
-                    format_memory(side.memory_peak), format_memory(side.memory_limit)});
-  }
-  return heading("Sides (busy: share of the step in which ranks run tasks)", style) +
-         format_table(rows, {false, false, true, true, true, true, true, true});
-}
-
 std::string memory_text(const sim::SimulationReport& report, const TerminalStyle& style) {
   Rows rows = {{"stage", "peak", "of limit"}};
   for (const MemoryPart& part : memory_parts({})) rows.front().push_back(part.name);
@@ -135,8 +99,7 @@ std::string memory_text(const sim::SimulationReport& report, const TerminalStyle
   const std::size_t numbers = rows.front().size() - 1;
   for (const sim::StageMemory& stage : report.memory) {
     const model::Bytes limit = stage.limit.value > 0 ? stage.limit : report.memory_limit;
-    std::vector<std::string> row = {stage_name(report, stage.stage, stage.replica),
-                                    format_memory_number(stage.peak),
+    std::vector<std::string> row = {stage_name(report, stage), format_memory_number(stage.peak),
                                     format_percent(model::ratio(stage.peak / limit))};
     for (const MemoryPart& part : memory_parts(stage)) {
       row.push_back(format_memory_number(part.amount));
@@ -144,12 +107,8 @@ std::string memory_text(const sim::SimulationReport& report, const TerminalStyle
     row.push_back(stage.largest_term);
     rows.push_back(std::move(row));
   }
-  const bool one_limit =
-      std::all_of(report.memory.begin(), report.memory.end(), [&](const sim::StageMemory& stage) {
-        return stage.limit.value == 0 || stage.limit == report.memory_limit;
-      });
   const std::string limit =
-      one_limit ? format_memory(report.memory_limit) : "that of each stage's GPU";
+      one_memory_limit(report) ? format_memory(report.memory_limit) : "that of each stage's GPU";
   return heading(fmt::format("Memory of a rank by stage (GiB; limit {})", limit), style) +
          format_table(rows, std::vector<bool>(numbers, true));
 }
@@ -224,8 +183,10 @@ std::string provenance(const sim::SimulationReport& report) {
 
 std::string terminal_report(const sim::SimulationReport& report, const TerminalStyle& style) {
   std::string text = head(report, style) + headline(report, style) + breakdown_text(report, style);
-  if (!report.stages.empty()) text += stages_text(report, style);
-  if (!report.sides.empty()) text += sides_text(report, style);
+  for (const ShareTable& table : share_tables(report)) {
+    text += heading(table.title + " (" + table.lead + ")", style) +
+            format_table(table.rows, table.right);
+  }
   if (!report.memory.empty()) text += memory_text(report, style);
   text += why_text(report, style);
   if (style.explain && !report.priced_ops.empty()) text += ops_text(report, style);
