@@ -29,7 +29,11 @@ std::string describe(const model::Plan& plan) {
   const auto size = [&](const char* name, int value) {
     if (value != 1) parts.push_back(fmt::format("{} {}", name, value));
   };
-  size("tensor", plan.tensor);
+  if (plan.tensor_per_stage.empty()) {
+    size("tensor", plan.tensor);
+  } else {
+    parts.push_back(fmt::format("tensor {} by stage", fmt::join(plan.tensor_per_stage, ", ")));
+  }
   if (plan.model_chunks > 1) {
     parts.push_back(fmt::format("pipeline {} × {} chunks", plan.pipeline, plan.model_chunks));
   } else {

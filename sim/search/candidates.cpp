@@ -79,6 +79,7 @@ void Candidates::add_family(const PlanFamily& family, SearchWorker& worker,
   result.counts = no_counts(space_);
   for_each_plan(job_, space_, family, [&](const PlanCode& code, const Plan& plan) {
     const PricedPlan& priced = worker.pricer.price(plan);
+    if (is_endless(plan, priced)) return;
     Candidate candidate{.code = code};
     candidate.memory = worker.memory(plan, priced);
     candidate.bound = step_lower_bound(plan, priced);
