@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "model/assert.h"
 #include "model/flops.h"
 #include "model/parameters.h"
 #include "model/plan_check.h"

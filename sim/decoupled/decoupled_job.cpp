@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "model/assert.h"
 #include "model/collective_cost.h"
 #include "model/plan_check.h"
 #include "model/program/lowering.h"
