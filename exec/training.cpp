@@ -228,11 +228,11 @@ TrainingResult Training::run(const std::function<void(const TrainingStep&)>& on_
     const bool last = step.step == settings.steps;
     const bool stops = stop != nullptr && stop->load();
     if (parts.held_out && (last || stops || is_due(settings.evaluate_every, step.step))) {
-      step.held_out_loss = parts.held_out->of(gather_state(end.state, StatePart::Weights));
+      step.held_out_loss = parts.held_out->of(gather_state(end.state(), StatePart::Weights));
     }
     if (!settings.checkpoint_folder.empty() &&
         (last || stops || is_due(settings.checkpoint_every, step.step))) {
-      const ModelState state = gather_state(end.state, StatePart::WeightsAndMoments);
+      const ModelState state = gather_state(end.state(), StatePart::WeightsAndMoments);
       step.checkpoint = save_checkpoint({.folder = settings.checkpoint_folder,
                                          .point = parts.point(step.step),
                                          .transformer = parts.request.transformer,
