@@ -1,9 +1,13 @@
 #include "cli/launched.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <memory>
 #include <new>
+#include <span>
+#include <thread>
+#include <utility>
 
 #include "cli/files.h"
 #include "cli/mpi/plugin.h"
@@ -12,6 +16,7 @@
 namespace megatwin::cli {
 namespace {
 
+constexpr int kTagOfAgreement = 32'000;  // Far from those of the work.
 constexpr const char* kPluginName = "libmegatwin_mpi.so";
 
 int number_in_environment(const char* name, int otherwise) {
@@ -53,6 +58,31 @@ int launched_rank() {
 }
 
 bool is_launched_with_others() { return number_in_environment("OMPI_COMM_WORLD_SIZE", 1) > 1; }
+
+int cores_of_this_process() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / std::max(1, number_in_environment("OMPI_COMM_WORLD_LOCAL_SIZE", 1)));
+}
+
+Agreement agree(model::Processes& processes, const std::string& saying) {
+  const auto bytes_of = [](const std::string& text) { return std::as_bytes(std::span(text)); };
+  Agreement agreement;
+  if (processes.rank() > 0) {
+    processes.send(0, kTagOfAgreement, bytes_of(saying));
+    agreement.reached = processes.receive(0, kTagOfAgreement).bytes.empty();
+    return agreement;
+  }
+  for (int rank = 1; rank < processes.size(); ++rank) {
+    const auto message = processes.receive(rank, kTagOfAgreement);
+    std::string other(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size());
+    if (!agreement.reached || other == saying) continue;
+    agreement = {.reached = false, .dissenter = rank, .saying = std::move(other)};
+  }
+  for (int rank = 1; rank < processes.size(); ++rank) {
+    processes.send(rank, kTagOfAgreement, bytes_of(agreement.reached ? "" : "no"));
+  }
+  return agreement;
+}
 
 int run_together(Console& console, const std::function<int(model::Processes&)>& body) {
   const std::unique_ptr<model::Processes> processes = join();

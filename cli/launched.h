@@ -19,6 +19,18 @@ int launched_rank();
 // Whether mpirun started this process and others beside it.
 bool is_launched_with_others();
 
+// The cores for this process, when the others of its machine get as many.
+int cores_of_this_process();
+
+// Whether all processes say the same, such as what they read. The first knows who does not.
+struct Agreement {
+  bool reached = true;
+  int dissenter = 0;
+  std::string saying;  // Of the dissenter.
+};
+// To be called in every process.
+Agreement agree(model::Processes& processes, const std::string& saying);
+
 // Joins the processes of the job and runs `body` in each, which must end in all of them. With only
 // one it runs too. Returns what it returns.
 // Errors: throws IoError when the plug-in cannot be loaded. When the body throws it or runs out of

@@ -15,7 +15,6 @@
 #include "exec/model_chunk.h"
 #include "kernels/reference_adamw.h"
 #include "model/plan.h"
-#include "model/processes.h"
 #include "model/program/decision_record.h"
 #include "model/program/event_record.h"
 #include "model/program/program_spec.h"
@@ -24,6 +23,10 @@
 #include "policies/executor.h"
 #include "policies/policy.h"
 #include "policies/schedule.h"
+
+namespace megatwin::model {
+class Processes;
+}  // namespace megatwin::model
 
 namespace megatwin::exec {
 

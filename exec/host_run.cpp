@@ -69,6 +69,7 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
         if (now - moved > kGrace + shared.job.watchdog) break;
         continue;
       }
+      find_lost();
       const bool between =
           shared.world.activity({0}).task == Activity::BetweenSteps && !shared.world.waits({0});
       const bool starts = carrier && !carrier->all_heard();
@@ -78,7 +79,6 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
       } else if (now - moved > shared.job.watchdog && judges()) {
         shared.world.fail(stand_still());
       }
-      find_lost();
     }
     const bool all = all_ended();
     for (std::thread& thread : threads) {

@@ -1,24 +1,28 @@
 #include "model/processes.h"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 #include <utility>
 
 namespace megatwin::model {
 
+void Patience::wait() {
+  constexpr int kYields = 100, kDoublings = 10;
+  constexpr std::chrono::microseconds kFirst{20};
+  const int sleeps = waits_ - kYields;
+  if (sleeps < kDoublings) ++waits_;
+  if (sleeps < 0) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::min((1 << sleeps) * kFirst, longest_));
+  }
+}
+
 Processes::Message Processes::receive(int from, int tag) {
-  constexpr int kYields = 100;
-  constexpr std::chrono::microseconds kFirst{20}, kLongest{1000};
-  std::chrono::microseconds pause = kFirst;
-  for (int tries = 0;; ++tries) {
+  Patience patience(std::chrono::milliseconds{1});
+  for (;;) {
     if (auto message = try_receive(from, tag)) return *std::move(message);
-    if (tries < kYields) {
-      std::this_thread::yield();
-      continue;
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongest);
+    patience.wait();
   }
 }
 

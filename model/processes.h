@@ -3,12 +3,25 @@
 #ifndef MEGATWIN_MODEL_PROCESSES_H_
 #define MEGATWIN_MODEL_PROCESSES_H_
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace megatwin::model {
+
+// Waiting for others without taking a core from them: first at once again, then longer each time.
+class Patience {
+ public:
+  explicit Patience(std::chrono::microseconds longest) : longest_(longest) {}
+  void wait();
+  void renew() { waits_ = 0; }  // Something came.
+
+ private:
+  std::chrono::microseconds longest_;
+  int waits_ = 0;
+};
 
 class Processes {
  public:
@@ -38,8 +51,7 @@ class Processes {
   // Ends every process of the job; mpirun returns `code`.
   [[noreturn]] virtual void abort(int code) = 0;
 
-  // Waits for a message. Sleeps the longer the longer none comes, a millisecond at most, so that it
-  // costs no core.
+  // Waits for a message, with patience: a millisecond between two looks at most.
   Message receive(int from, int tag);
 };
 
