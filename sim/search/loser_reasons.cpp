@@ -57,8 +57,7 @@ struct Blame {
   Seconds excess;  // Beyond what it costs the winner.
 };
 
-std::vector<Blame> blames(const Job& job, const Plan& plan, Seconds time,
-                          const SimulationReport& winner) {
+std::vector<Blame> blames(const Job& job, const Plan& plan, Seconds time, const Winner& winner) {
   std::vector<Blame> all;
   for (const Term& term : kTerms) {
     if (!matters(plan, winner.plan, term.effect)) continue;
@@ -88,7 +87,7 @@ SimulationReport report_of_plan(const Job& job, const Plan& plan, const Simulate
   return std::move(*refusal.report);
 }
 
-Loser slow_loser(const Job& job, const Plan& plan, const SimulationReport& winner) {
+Loser slow_loser(const Job& job, const Plan& plan, const Winner& winner) {
   Loser loser{.plan = plan};
   const Seconds time = report_of_plan(job, plan, {.sensitivities = false}).step_time;
   loser.step_time = time;

@@ -9,8 +9,13 @@
 
 namespace megatwin::sim {
 
+struct Winner {
+  model::Plan plan;
+  model::Seconds step_time;
+};
+
 // The terms of a plan that fits and is slower than `winner`.
-Loser slow_loser(const model::Job& job, const model::Plan& plan, const SimulationReport& winner);
+Loser slow_loser(const model::Job& job, const model::Plan& plan, const Winner& winner);
 
 // A plan that needs more than `memory_limit`.
 Loser large_loser(const model::Job& job, const model::Plan& plan, model::Bytes memory_limit);

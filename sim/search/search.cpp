@@ -6,12 +6,12 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <variant>
 
 #include "model/assert.h"
 #include "model/plan_check.h"
+#include "sim/search/helper.h"
 #include "sim/search/impossible_wish.h"
 #include "sim/search/loser_reasons.h"
 #include "sim/search/parallel_for.h"
@@ -37,8 +37,9 @@ class Search {
       : job_(job),
         space_(space),
         options_(options),
-        memory_limit_((1 - options.memory_margin) * job.cluster.groups.front().gpu.memory_usable),
-        candidates_(job_, space_, memory_limit_, options.num_threads) {}
+        memory_limit_(search_memory_limit(job, options)),
+        shared_(options.processes),
+        candidates_(job_, space_, memory_limit_, options.num_threads, &shared_) {}
 
   SearchResult run() {
     candidates_.enumerate(options_.progress);
@@ -167,7 +168,7 @@ class Search {
   void find_losers() {
     const Candidate best = candidates_.fitting()[candidates_.ranking().front()];
     std::set<PlanCode> taken = {best.code};
-    std::vector<Plan> slow, large;
+    std::vector<PlanCode> slow, large;
     for (const Other& other : other_values(best.code)) {
       const ValueCount& count = candidates_.count(other.key, other.index);
       if (count.legal == 0) continue;
@@ -175,24 +176,23 @@ class Search {
         return candidate.code[other.key] == other.index;
       };
       if (count.fit == 0) {
-        if (taken.insert(count.leanest->code).second)
-          large.push_back(candidates_.plan(*count.leanest));
+        if (taken.insert(count.leanest->code).second) large.push_back(count.leanest->code);
         continue;
       }
       candidates_.evaluate_best(1, {}, has_value);
       for (const std::size_t place : candidates_.ranking()) {
         const Candidate& candidate = candidates_.fitting()[place];
         if (!has_value(candidate)) continue;
-        if (taken.insert(candidate.code).second) slow.push_back(candidates_.plan(candidate));
+        if (taken.insert(candidate.code).second) slow.push_back(candidate.code);
         break;
       }
     }
     for (const std::size_t place : candidates_.ranking()) {
       if (std::ssize(slow) + std::ssize(large) >= options_.num_losers) break;
       const Candidate& candidate = candidates_.fitting()[place];
-      if (taken.insert(candidate.code).second) slow.push_back(candidates_.plan(candidate));
+      if (taken.insert(candidate.code).second) slow.push_back(candidate.code);
     }
-    explain(slow, large);
+    explain(best.code, slow, large);
   }
 
   std::vector<Other> other_values(const PlanCode& best) const {
@@ -206,15 +206,32 @@ class Search {
     return others;
   }
 
-  void explain(const std::vector<Plan>& slow, const std::vector<Plan>& large) {
+  void explain(const PlanCode& best, const std::vector<PlanCode>& slow,
+               const std::vector<PlanCode>& large) {
     result_.losers.resize(slow.size() + large.size());
     std::atomic<std::size_t> done = 0;
-    parallel_for(result_.losers.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
-      result_.losers[i] = i < slow.size()
-                              ? slow_loser(job_, slow[i], winner())
-                              : large_loser(job_, large[i - slow.size()], memory_limit_);
+    const auto question_of = [&](std::size_t i) -> LoserQuestion {
+      const bool fits = i < slow.size();
+      return {.plan = fits ? slow[i] : large[i - slow.size()],
+              .fits = fits,
+              .winner = best,
+              .winner_time = winner().step_time};
+    };
+    const auto add = [&](std::size_t i, Loser loser) {
+      result_.losers[i] = std::move(loser);
       report_progress("asking why others lost", ++done, result_.losers.size());
-    });
+    };
+    candidates_.run({.kind = WorkKind::Losers,
+                     .count = result_.losers.size(),
+                     .here =
+                         [&](std::size_t i, int /*thread*/) {
+                           add(i, explain_loser(job_, space_, memory_limit_, question_of(i)));
+                         },
+                     .request = [&](std::size_t i, ByteWriter& out) { out.put(question_of(i)); },
+                     .take =
+                         [&](std::size_t i, ByteReader& in) {
+                           add(i, read_loser(plan_of(job_, space_, question_of(i).plan), in));
+                         }});
     std::stable_sort(result_.losers.begin(), result_.losers.begin() + std::ssize(slow),
                      [](const Loser& a, const Loser& b) { return *a.step_time < *b.step_time; });
     if (std::ssize(result_.losers) > options_.num_losers) {
@@ -277,6 +294,7 @@ class Search {
   const SearchSpace& space_;
   const SearchOptions& options_;
   Bytes memory_limit_;
+  SharedWork shared_;
   Candidates candidates_;
   SearchResult result_;
   std::mutex progress_mutex_;
@@ -286,9 +304,7 @@ class Search {
 
 SearchResult search(const Job& job, const SearchSpace& space, const SearchOptions& options) {
   SearchOptions resolved = options;
-  if (resolved.num_threads <= 0) {
-    resolved.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  }
+  resolved.num_threads = search_threads(options);
   return Search(job, space, resolved).run();
 }
 

@@ -1,7 +1,7 @@
 // The best plans for a job, of all that its search space allows: every legal plan gets its memory
 // and a bound, those that can still win are evaluated in full, and the finalists are simulated by
 // the event engine. Says why the others lost, what each single switch is worth, and, when nothing
-// fits, what to relax. The same answer for any number of threads.
+// fits, what to relax. The same answer for any number of threads and processes.
 #ifndef MEGATWIN_SIM_SEARCH_SEARCH_H_
 #define MEGATWIN_SIM_SEARCH_SEARCH_H_
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/job.h"
+#include "model/processes.h"
 #include "sim/search/candidates.h"
 #include "sim/search/search_space.h"
 #include "sim/simulation_report.h"
@@ -24,6 +25,8 @@ struct SearchOptions {
   int num_losers = 60;
   bool exhaustive = false;       // Evaluate every plan that fits; the answer is the same.
   ResultStore* store = nullptr;  // Borrowed: where times are kept and taken from.
+  // Borrowed: the other processes, each of which calls help_search(). Null: there are none.
+  model::Processes* processes = nullptr;
   ProgressCallback progress;
 };
 
@@ -88,8 +91,13 @@ struct SearchResult {
   std::vector<Candidate> plans;
 };
 
+// In the first process. Errors: throws StoreError; HelperError when another process cannot go on.
 SearchResult search(const model::Job& job, const SearchSpace& space,
                     const SearchOptions& options = {});
+
+// In the other processes of options.processes, with the same job, space and memory margin and as
+// many threads as they like: works for the first until its search is over.
+void help_search(const model::Job& job, const SearchSpace& space, const SearchOptions& options);
 
 }  // namespace megatwin::sim
 

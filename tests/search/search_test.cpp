@@ -14,34 +14,6 @@
 namespace megatwin::tests {
 namespace {
 
-std::string plan_text(const model::Plan& plan) {
-  std::string text;
-  for (int i = 0; i < sim::kNumSpaceKeys; ++i) {
-    text += value_text(plan, static_cast<sim::SpaceKey>(i)) + " ";
-  }
-  return text;
-}
-
-// All that an answer says of its plans.
-std::vector<std::string> summary_of(const sim::SearchResult& result) {
-  std::vector<std::string> lines = {std::to_string(result.candidates), std::to_string(result.fit),
-                                    std::to_string(result.evaluated.dataflow)};
-  const auto add = [&](const sim::SimulationReport& report) {
-    lines.push_back(plan_text(report.plan) + std::to_string(report.step_time.value) + " " +
-                    std::to_string(report.memory_peak.value));
-  };
-  for (const sim::FoundPlan& found : result.best) add(found.report);
-  for (const sim::FrontPlan& point : result.front) add(point.report);
-  for (const sim::Loser& loser : result.losers) {
-    lines.push_back(plan_text(loser.plan) + loser.reason);
-  }
-  for (const sim::SwitchEffect& effect : result.switches) {
-    lines.push_back(plan_text(effect.plan) + effect.refusal +
-                    std::to_string(effect.step_time.value_or(model::Seconds{}).value));
-  }
-  return lines;
-}
-
 // Ranking alone: no reports, no losers.
 std::vector<std::pair<sim::PlanCode, std::int64_t>> best_of(const model::Job& job,
                                                             const sim::SearchSpace& space,
