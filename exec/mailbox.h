@@ -16,11 +16,17 @@
 #include <utility>
 #include <vector>
 
-#include "exec/byte_stream.h"
+#include "model/byte_stream.h"
 #include "model/ids.h"
 #include "model/program/decision_record.h"
 
 namespace megatwin::exec {
+
+using model::ByteReader;
+using model::bytes_of;
+using model::ByteVector;
+using model::ByteWriter;
+using model::values_of;
 
 // What a letter is about. Letters from one rank on one channel are taken in the order in which they
 // were sent.

@@ -30,7 +30,7 @@ void NormExchange::join(const std::vector<RankModel::NormPart>& parts) {
 void NormExchange::keep(model::RankId rank, const ByteVector& letter) {
   ByteReader reader(letter);
   while (!reader.at_end()) {
-    const std::string name = reader.get_text();
+    const std::string name = reader.text();
     squares_[{name, rank}] = reader.get<double>();
   }
 }

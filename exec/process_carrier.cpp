@@ -116,7 +116,7 @@ void ProcessCarrier::take(const model::Processes::Message& message, HostWorld& w
   switch (reader.get<Frame>()) {
     case Frame::Hello: {
       const auto pid = reader.get<std::int32_t>();
-      peer.watch = ProcessWatch({.pid = pid, .space = reader.get_text()});
+      peer.watch = ProcessWatch({.pid = pid, .space = reader.text()});
       return;
     }
     case Frame::Event: {
@@ -180,8 +180,8 @@ void ProcessCarrier::take_fault(ByteReader& reader, HostWorld& world) {
   Fault fault;
   fault.rank = reader.get<RankId>();
   fault.step = reader.get<int>();
-  fault.task = reader.get_text();
-  fault.what = reader.get_text();
+  fault.task = reader.text();
+  fault.what = reader.text();
   told_ = true;  // By the other one, to all.
   world.fail(fault);
 }

@@ -1,14 +1,6 @@
 #include "exec/report_letter.h"
 
 namespace megatwin::exec {
-namespace {
-
-template <class T>
-std::span<const T> all(const std::vector<T>& values) {
-  return values;
-}
-
-}  // namespace
 
 ByteVector report_letter(const HostRankReport& report) {
   ByteWriter writer;
@@ -16,15 +8,15 @@ ByteVector report_letter(const HostRankReport& report) {
   writer.put(report.stage);
   writer.put(static_cast<std::uint64_t>(report.logs.size()));
   for (const model::ExecutorLog& log : report.logs) {
-    writer.put_counted(all(log.events));
-    writer.put_counted(all(log.decisions));
+    writer.put_list(log.events);
+    writer.put_list(log.decisions);
   }
-  writer.put_counted(all(report.executed));
+  writer.put_list(report.executed);
   for (const model::Bytes bytes :
        {report.state, report.activations_max, report.activations_reserved}) {
     writer.put(bytes);
   }
-  writer.put_counted(all(report.timeline));
+  writer.put_list(report.timeline);
   return writer.take();
 }
 
@@ -35,15 +27,15 @@ HostRankReport report_of(const ByteVector& letter) {
   report.stage = reader.get<model::StageId>();
   report.logs.resize(reader.get<std::uint64_t>());
   for (model::ExecutorLog& log : report.logs) {
-    log.events = reader.get_counted<model::ExecutorEvent>();
-    log.decisions = reader.get_counted<model::DecisionRecord>();
+    log.events = reader.list<model::ExecutorEvent>();
+    log.decisions = reader.list<model::DecisionRecord>();
   }
-  report.executed = reader.get_counted<model::TaskId>();
+  report.executed = reader.list<model::TaskId>();
   for (model::Bytes* bytes :
        {&report.state, &report.activations_max, &report.activations_reserved}) {
     *bytes = reader.get<model::Bytes>();
   }
-  report.timeline = reader.get_counted<model::EventRecord>();
+  report.timeline = reader.list<model::EventRecord>();
   return report;
 }
 

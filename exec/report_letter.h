@@ -2,8 +2,8 @@
 #ifndef MEGATWIN_EXEC_REPORT_LETTER_H_
 #define MEGATWIN_EXEC_REPORT_LETTER_H_
 
-#include "exec/byte_stream.h"
 #include "exec/host_job.h"
+#include "model/byte_stream.h"
 
 namespace megatwin::exec {
 

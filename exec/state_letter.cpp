@@ -11,7 +11,7 @@ ByteVector state_letter(std::span<const ChunkState> state) {
     writer.put(chunk.stepped);
     for (const std::span<float> numbers :
          {chunk.weights, chunk.first_moment, chunk.second_moment}) {
-      writer.put_counted(std::span<const float>(numbers));
+      writer.put_list(numbers);
     }
   }
   return writer.take();
@@ -20,7 +20,7 @@ ByteVector state_letter(std::span<const ChunkState> state) {
 StateLetter::StateLetter(const ModelShape& shape, const Writer& writer, const ByteVector& letter) {
   ByteReader reader(letter);
   const auto numbers = [&]() -> std::span<float> {
-    return numbers_.emplace_back(reader.get_counted<float>());
+    return numbers_.emplace_back(reader.list<float>());
   };
   for (const ChunkPart& part : writer.parts) {
     tables_.push_back(std::make_unique<ParameterTable>(

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "exec/byte_stream.h"
 #include "exec/chunk_state.h"
 #include "exec/host_job.h"
+#include "model/byte_stream.h"
 #include "model/rank_layout.h"
 
 namespace megatwin::exec {

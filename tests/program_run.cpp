@@ -1,5 +1,6 @@
 #include "tests/program_run.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -80,8 +81,6 @@ Outcome ProgramRun::wait() {
           .err = contents(folder_.path("err"))};
 }
 
-std::string ProgramRun::out() const { return contents(folder_.path("out")); }
-
 pid_t ProgramRun::process(int rank) const {
   const std::string wanted = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank) + '\0';
   const std::string own = "/proc/" + std::to_string(pid_);
@@ -94,6 +93,11 @@ pid_t ProgramRun::process(int rank) const {
     }
   }
   return 0;
+}
+
+bool ProgramRun::kill(int rank) const {
+  const pid_t pid = process(rank);
+  return pid != 0 && ::kill(pid, SIGKILL) == 0;
 }
 
 }  // namespace megatwin::tests

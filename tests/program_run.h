@@ -29,10 +29,10 @@ class ProgramRun {
   ProgramRun& operator=(const ProgramRun&) = delete;
 
   Outcome wait();
-  // What it has printed so far.
-  std::string out() const;
-  // The process of this rank of MPI; 0 while, or when, it is not there.
+  // The process of this rank of MPI; 0 while it is not there yet, or not any more.
   pid_t process(int rank) const;
+  // Whether it was there to be killed.
+  bool kill(int rank) const;
 
  private:
   void start(std::vector<std::string> line);

@@ -1,16 +1,22 @@
 // One process a rank, or an equal share of the ranks in each: the same bits as threads alone, in
 // losses, weights, states and memory; and faults that end all of them.
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "exec/model_state.h"
 #include "exec/process_carrier.h"
-#include "tests/exec/process_threads.h"
 #include "tests/exec/train_tiny.h"
+#include "tests/thread_processes.h"
 
 namespace megatwin::exec {
 namespace {
@@ -19,8 +25,41 @@ using model::Plan;
 using model::ScheduleKind;
 using tests::describe;
 using tests::pipeline;
-using tests::run_in_processes;
 using tests::TinyJob;
+
+// Runs in `size` processes that are threads; the results by process.
+std::vector<HostResult> run_in_processes(int size,
+                                         const std::function<HostResult(model::Processes&)>& run) {
+  std::vector<HostResult> results(static_cast<std::size_t>(size));
+  tests::ThreadProcesses::run(size, [&](model::Processes& processes) {
+    results[static_cast<std::size_t>(processes.rank())] = run(processes);
+  });
+  return results;
+}
+
+// One that stops to send and to take anything when it is told to.
+class Freezing : public model::Processes {
+ public:
+  explicit Freezing(model::Processes& behind) : behind_(behind) {}
+  void freeze() { frozen_.store(true); }
+
+  int rank() const override { return behind_.rank(); }
+  int size() const override { return behind_.size(); }
+  void send(int to, int tag, std::span<const std::byte> bytes) override {
+    if (!frozen_.load()) behind_.send(to, tag, bytes);
+  }
+  std::optional<Message> try_receive(int from, int tag) override {
+    return frozen_.load() ? std::nullopt : behind_.try_receive(from, tag);
+  }
+  [[noreturn]] void abort(int code) override {
+    behind_.abort(code);
+    std::abort();
+  }
+
+ private:
+  model::Processes& behind_;
+  std::atomic<bool> frozen_{false};
+};
 
 // A run, and the state that its last step left behind.
 struct Run {
@@ -193,17 +232,18 @@ TEST(ProcessFault, OfARankThatHangs) {
 // A process that does not even say that it lives.
 TEST(ProcessFault, OfAProcessThatFallsSilent) {
   const auto results = run_in_processes(2, [&](model::Processes& processes) {
+    Freezing freezing(processes);
     TinyJob tiny(tests::tiny_llama(), product(2, 1, 1, 0));
     tiny.job.watchdog = std::chrono::milliseconds(500);
     tiny.job.hooks.before_task = [&](const TaskMoment& moment) {
       if (moment.rank.value == 1 && moment.step == 1 && to_text(moment.task) == "F3.0") {
         // Long enough for it to have told where it is.
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
-        dynamic_cast<tests::ThreadProcess&>(processes).freeze();
+        freezing.freeze();
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
       }
     };
-    return run_host(tiny.job, processes);
+    return run_host(tiny.job, freezing);
   });
   ASSERT_TRUE(results[0].fault.has_value());
   EXPECT_EQ(results[0].fault->rank.value, 1);

@@ -1,11 +1,12 @@
-// Plain values one behind the other as bytes, for what ranks tell each other in letters: written
-// and read by the same program, in the same order.
-#ifndef MEGATWIN_EXEC_BYTE_STREAM_H_
-#define MEGATWIN_EXEC_BYTE_STREAM_H_
+// Values as bytes and back, in the order in which they were written, for messages between ranks and
+// processes of the same program: no version, no byte order.
+#ifndef MEGATWIN_MODEL_BYTE_STREAM_H_
+#define MEGATWIN_MODEL_BYTE_STREAM_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +16,7 @@
 
 #include "model/assert.h"
 
-namespace megatwin::exec {
+namespace megatwin::model {
 
 using ByteVector = std::vector<std::byte>;
 
@@ -27,27 +28,29 @@ class ByteWriter {
   }
   // Without their number.
   template <class T>
-  void put_all(std::span<const T> values) {
+  void put_all(std::span<T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
     const auto bytes = std::as_bytes(values);
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
-  // With it.
-  template <class T>
-  void put_counted(std::span<const T> values) {
-    put(static_cast<std::uint64_t>(values.size()));
-    put_all(values);
+  // With it: a vector, a span or a string.
+  template <class Values>
+  void put_list(const Values& values) {
+    put(static_cast<std::uint64_t>(std::size(values)));
+    put_all(std::span(std::data(values), std::size(values)));
   }
-  void put_text(std::string_view text) {
-    put_counted(std::span<const char>(text.data(), text.size()));
-  }
+  void put_text(std::string_view text) { put_list(text); }
+  // The bytes of another writer, to be read by ByteReader::block().
+  void put_block(const ByteWriter& block) { put_list(block.bytes_); }
+
+  std::span<const std::byte> bytes() const { return bytes_; }
   ByteVector take() { return std::move(bytes_); }
 
  private:
   ByteVector bytes_;
 };
 
-// The bytes are borrowed.
+// The bytes must outlive it.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -69,15 +72,21 @@ class ByteReader {
     bytes_ = bytes_.subspan(values.size_bytes());
   }
   template <class T>
-  std::vector<T> get_counted() {
+  std::vector<T> list() {
     std::vector<T> values(count(sizeof(T)));
     get_all(std::span<T>(values));
     return values;
   }
-  std::string get_text() {
+  std::string text() {
     std::string text(count(1), '\0');
     get_all(std::span<char>(text.data(), text.size()));
     return text;
+  }
+  ByteReader block() {
+    const auto whole = bytes_.subspan(sizeof(std::uint64_t));
+    const std::size_t size = count(1);
+    bytes_ = bytes_.subspan(size);
+    return ByteReader(whole.first(size));
   }
   bool at_end() const { return bytes_.empty(); }
   std::span<const std::byte> rest() const { return bytes_; }
@@ -107,6 +116,6 @@ std::vector<T> values_of(std::span<const std::byte> bytes) {
   return values;
 }
 
-}  // namespace megatwin::exec
+}  // namespace megatwin::model
 
-#endif  // MEGATWIN_EXEC_BYTE_STREAM_H_
+#endif  // MEGATWIN_MODEL_BYTE_STREAM_H_
