@@ -200,6 +200,11 @@ Action add_search(CLI::App& app, Console& console) {
                     "Join the processes that srun started; those of mpirun join by themselves");
   command->add_flag("--exhaustive", arguments->exhaustive,
                     "Evaluate every plan that fits; the answer is the same");
+  command
+      ->add_option("--check", arguments->check,
+                   "How finalists are simulated: events, maxmin or simgrid; else as the file says")
+      ->check(CLI::IsMember({"events", "maxmin", "simgrid"}))
+      ->type_name("DEPTH");
   command->add_flag("--what-if", arguments->what_if,
                     "Also search with faster links, more memory and more machines");
   command

@@ -20,6 +20,7 @@
 #include "scenarios/scenario.h"
 #include "sim/purchase/purchase_option.h"
 #include "sim/purchase/unmet_wish.h"
+#include "sim/search/helper.h"
 #include "sim/search/result_store.h"
 #include "sim/search/search.h"
 #include "sim/search/what_if.h"
@@ -126,6 +127,12 @@ model::Result<Task> read_task(const SearchArguments& arguments) {
   return task;
 }
 
+std::optional<model::NetworkKind> network_of(const std::string& check) {
+  if (check.empty()) return std::nullopt;
+  if (check == "maxmin") return model::NetworkKind::MaxMin;
+  return check == "simgrid" ? model::NetworkKind::Simgrid : model::NetworkKind::Analytic;
+}
+
 sim::SearchOptions options_of(const Task& task, const SearchArguments& arguments,
                               model::Processes* processes) {
   return {
@@ -134,6 +141,7 @@ sim::SearchOptions options_of(const Task& task, const SearchArguments& arguments
       .num_best = arguments.num_best,
       .num_losers = arguments.num_losers,
       .exhaustive = arguments.exhaustive,
+      .check = network_of(arguments.check),
       .processes = processes};
 }
 
@@ -154,7 +162,7 @@ sim::SearchResult search_for(const Task& task, const SearchArguments& arguments,
 }
 
 std::vector<sim::WhatIf> changes_of(const Task& task, const SearchArguments& arguments) {
-  return sim::what_if(task.job,
+  return sim::what_if(sim::plain_job(task.job),
                       [&](const model::Job& changed) {
                         auto read = sim::search_space(changed, task.request);
                         MEGATWIN_ASSERT(read.has_value(),

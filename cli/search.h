@@ -18,8 +18,9 @@ struct SearchArguments {
   int num_losers = 60;
   double memory_margin = 0;  // Share of a GPU's memory that stays free.
   bool exhaustive = false;
-  bool what_if = false;       // Also what another cluster would buy.
-  std::string store;          // File of results to go on from; empty: none.
+  std::string check;     // "events", "maxmin" or "simgrid" for the finalists; empty: as the file.
+  bool what_if = false;  // Also what another cluster would buy.
+  std::string store;     // File of results to go on from; empty: none.
   std::string export_folder;  // Empty: nothing is written.
   bool json = false;
   bool json_diagnostics = false;

@@ -5,15 +5,16 @@
 
 #include "exec/slice.h"
 #include "model/assert.h"
+#include "model/numbers.h"
 
 namespace megatwin::exec {
 namespace {
 
-std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
+using model::as_index;
 
 void copy_rows(std::span<const float> from, std::int64_t from_row, std::span<float> to,
                std::int64_t to_row, std::int64_t rows, std::int64_t width) {
-  const auto source = from.subspan(index(from_row * width), index(rows * width));
+  const auto source = from.subspan(as_index(from_row * width), as_index(rows * width));
   std::copy(source.begin(), source.end(), to.begin() + to_row * width);
 }
 
@@ -21,22 +22,22 @@ void copy_rows(std::span<const float> from, std::int64_t from_row, std::span<flo
 
 ExpertDispatch::ExpertDispatch(const ModelShape& shape, const RankGroups& groups,
                                std::span<const std::int32_t> experts)
-    : shape_(shape), groups_(groups), expert_rows_(index(shape.experts.local_count()), 0) {
+    : shape_(shape), groups_(groups), expert_rows_(as_index(shape.experts.local_count()), 0) {
   const std::int64_t local = shape.experts.local_count();
   for (std::int64_t i = 0; i < std::ssize(experts); ++i) {
-    if (experts[index(i)] >= 0) {
+    if (experts[as_index(i)] >= 0) {
       order_.push_back(i);
     }
   }
   std::stable_sort(order_.begin(), order_.end(), [&](std::int64_t a, std::int64_t b) {
-    return experts[index(a)] < experts[index(b)];
+    return experts[as_index(a)] < experts[as_index(b)];
   });
   // Counts are small whole numbers: a float holds them.
-  std::vector<float> counts(index(shape.experts.count), 0);
-  sent_rows_.assign(index(shape.experts.parallel), 0);
+  std::vector<float> counts(as_index(shape.experts.count), 0);
+  sent_rows_.assign(as_index(shape.experts.parallel), 0);
   for (const std::int64_t i : order_) {
-    ++counts[index(experts[index(i)])];
-    ++sent_rows_[index(experts[index(i)] / local)];
+    ++counts[as_index(experts[as_index(i)])];
+    ++sent_rows_[as_index(experts[as_index(i)] / local)];
   }
   std::vector<float> of_group(counts.size() * sent_rows_.size());
   groups_.expert.all_gather(counts, of_group);
@@ -47,7 +48,7 @@ ExpertDispatch::ExpertDispatch(const ModelShape& shape, const RankGroups& groups
     arriving.insert(arriving.end(), begin, begin + local);
     arrived_rows_.push_back(static_cast<std::int64_t>(std::accumulate(begin, begin + local, 0.0F)));
   }
-  std::vector<float> all(arriving.size() * index(shape.experts.tensor));
+  std::vector<float> all(arriving.size() * as_index(shape.experts.tensor));
   groups_.expert_tensor.all_gather(arriving, all);
   find_runs(all);
 }
@@ -58,10 +59,10 @@ void ExpertDispatch::find_runs(std::span<const float> counts) {
   const std::int64_t sources = std::ssize(counts) / local;
   std::int64_t arrived = 0;
   for (std::int64_t i = 0; i < std::ssize(counts); ++i) {
-    const auto size = static_cast<std::int64_t>(counts[index(i)]);
+    const auto size = static_cast<std::int64_t>(counts[as_index(i)]);
     runs_.push_back({.arrived = arrived, .size = size});
     arrived += size;
-    expert_rows_[index(i % local)] += size;
+    expert_rows_[as_index(i % local)] += size;
     if ((i + 1) % (local * shape_.experts.parallel) == 0) {
       member_rows_.push_back(
           arrived - std::accumulate(member_rows_.begin(), member_rows_.end(), std::int64_t{0}));
@@ -72,7 +73,7 @@ void ExpertDispatch::find_runs(std::span<const float> counts) {
   std::int64_t sorted = 0;
   for (std::int64_t expert = 0; expert < local; ++expert) {
     for (std::int64_t source = 0; source < sources; ++source) {
-      Run& run = runs_[index(source * local + expert)];
+      Run& run = runs_[as_index(source * local + expert)];
       run.sorted = sorted;
       sorted += run.size;
     }
@@ -80,14 +81,14 @@ void ExpertDispatch::find_runs(std::span<const float> counts) {
 }
 
 std::int64_t ExpertDispatch::rows_of(std::int64_t expert) const {
-  return expert_rows_[index(expert)];
+  return expert_rows_[as_index(expert)];
 }
 
 std::span<float> ExpertDispatch::arrivals_of(std::span<float> gathered, int member) const {
   const auto before =
       std::accumulate(member_rows_.begin(), member_rows_.begin() + member, std::int64_t{0});
-  return gathered.subspan(index(before * shape_.hidden),
-                          index(member_rows_[index(member)] * shape_.hidden));
+  return gathered.subspan(as_index(before * shape_.hidden),
+                          as_index(member_rows_[as_index(member)] * shape_.hidden));
 }
 
 std::vector<std::int64_t> ExpertDispatch::in_numbers(const std::vector<std::int64_t>& rows) const {
@@ -108,10 +109,11 @@ void ExpertDispatch::to_experts(const Send& arguments) {
   Workspace workspace(arguments.workspace);
   const std::span<float> sent = workspace.take(std::ssize(order_) * width);
   for (std::int64_t i = 0; i < std::ssize(order_); ++i) {
-    copy_rows(arguments.from, order_[index(i)] / arguments.assignments_per_row, sent, i, 1, width);
+    copy_rows(arguments.from, order_[as_index(i)] / arguments.assignments_per_row, sent, i, 1,
+              width);
   }
   const int member = groups_.expert_tensor.member();
-  const std::span<float> arrived = workspace.take(member_rows_[index(member)] * width);
+  const std::span<float> arrived = workspace.take(member_rows_[as_index(member)] * width);
   groups_.expert.all_to_all({sent, in_numbers(sent_rows_), arrived, in_numbers(arrived_rows_)});
   const std::span<float> gathered = workspace.take(num_rows_ * width);
   groups_.expert_tensor.all_gather(arrived, gathered);
@@ -133,7 +135,7 @@ void ExpertDispatch::from_experts(const Return& arguments) {
                              in_numbers(arrived_rows_), returned, in_numbers(sent_rows_)});
   std::fill(arguments.to.begin(), arguments.to.end(), 0.0F);
   for (std::int64_t i = 0; i < std::ssize(order_); ++i) {
-    copy_rows(returned, i, arguments.to, order_[index(i)], 1, width);
+    copy_rows(returned, i, arguments.to, order_[as_index(i)], 1, width);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/reference_activation.h"
 #include "kernels/reference_linear.h"
 #include "kernels/reference_router.h"
+#include "model/numbers.h"
 
 namespace megatwin::exec {
 
@@ -14,7 +15,7 @@ namespace reference = kernels::reference;
 
 namespace {
 
-std::size_t index(std::int64_t value) { return static_cast<std::size_t>(value); }
+using model::as_index;
 
 reference::RouterShape router_shape(const ModelShape& shape) {
   return {shape.local_tokens(), shape.experts.count, shape.experts.per_token};
@@ -27,10 +28,10 @@ std::vector<float> gather_choices(const ExpertContext& context, std::span<const 
   const std::int64_t k = shape.experts.per_token;
   std::vector<float> of_context(local.begin(), local.end());
   if (shape.sequence_parallel) {
-    of_context.resize(index(shape.tokens() * k));
+    of_context.resize(as_index(shape.tokens() * k));
     context.groups.tensor.all_gather(local, of_context);
   }
-  std::vector<float> by_member(of_context.size() * index(shape.context));
+  std::vector<float> by_member(of_context.size() * as_index(shape.context));
   context.groups.context.all_gather(of_context, by_member);
   std::vector<float> all(by_member.size());
   auto from = by_member.begin();
@@ -48,13 +49,13 @@ std::vector<float> gather_choices(const ExpertContext& context, std::span<const 
 // Where the local tokens are in the order of the text.
 std::vector<std::int64_t> places_in_text(const ExpertContext& context) {
   const ModelShape& shape = context.shape;
-  const auto& positions = context.positions[index(context.groups.context.member())];
+  const auto& positions = context.positions[as_index(context.groups.context.member())];
   const std::int64_t first =
       shape.sequence_parallel ? context.groups.tensor.member() * shape.local_tokens() : 0;
   std::vector<std::int64_t> places;
   for (std::int64_t row = first; row < first + shape.local_tokens(); ++row) {
     places.push_back(row / shape.local_sequence() * shape.sequence +
-                     positions[index(row % shape.local_sequence())]);
+                     positions[as_index(row % shape.local_sequence())]);
   }
   return places;
 }
@@ -66,12 +67,12 @@ void drop(const ModelShape& shape, std::vector<float>& choices) {
   if (capacity == 0) {
     return;
   }
-  std::vector<std::int64_t> taken(index(shape.experts.count), 0);
+  std::vector<std::int64_t> taken(as_index(shape.experts.count), 0);
   const std::int64_t k = shape.experts.per_token;
   for (std::int64_t choice = 0; choice < k; ++choice) {
     for (std::int64_t token = 0; token * k < std::ssize(choices); ++token) {
-      float& expert = choices[index(token * k + choice)];
-      if (++taken[index(static_cast<std::int64_t>(expert))] > capacity) {
+      float& expert = choices[as_index(token * k + choice)];
+      if (++taken[as_index(static_cast<std::int64_t>(expert))] > capacity) {
         expert = -1 - expert;
       }
     }
@@ -85,7 +86,7 @@ void balance_slopes(const ModelShape& shape, std::span<const float> choices,
                     std::span<float> slopes) {
   std::fill(slopes.begin(), slopes.end(), 0.0F);
   for (const float expert : choices) {
-    slopes[index(static_cast<std::int64_t>(expert))] += 1;
+    slopes[as_index(static_cast<std::int64_t>(expert))] += 1;
   }
   const auto num_tokens = static_cast<double>(shape.micro_batch * shape.sequence);
   const double factor = shape.experts.settings.balance_loss *
@@ -139,7 +140,7 @@ struct Choices {
 template <class T>
 std::span<T> rows_of(std::span<T> buffer, std::int64_t begin, std::int64_t count,
                      std::int64_t width) {
-  return buffer.subspan(index(begin * width), index(count * width));
+  return buffer.subspan(as_index(begin * width), as_index(count * width));
 }
 
 // Calls visit(expert, first row, rows) for each local expert that has any.
@@ -149,7 +150,7 @@ void for_each_expert(const ModelShape& shape, Count rows_of_expert, Visit visit)
   for (std::int64_t expert = 0; expert < shape.experts.local_count(); ++expert) {
     const std::int64_t rows = rows_of_expert(expert);
     if (rows > 0) {
-      visit(index(expert), first, rows);
+      visit(as_index(expert), first, rows);
     }
     first += rows;
   }
@@ -260,9 +261,9 @@ double expert_forward(const ExpertContext& context, const ExpertForward& argumen
 
   const std::span<float> weights = at.weights.of(arguments.saved);
   std::fill(arguments.y.begin(), arguments.y.end(), 0.0F);
-  const auto hidden = index(shape.hidden);
+  const auto hidden = as_index(shape.hidden);
   for (std::size_t assignment = 0; assignment < weights.size(); ++assignment) {
-    const std::size_t row = assignment / index(shape.experts.per_token);
+    const std::size_t row = assignment / as_index(shape.experts.per_token);
     for (std::size_t i = 0; i < hidden; ++i) {
       arguments.y[row * hidden + i] += weights[assignment] * returned[assignment * hidden + i];
     }
@@ -298,8 +299,8 @@ void expert_backward_input(const ExpertContext& context, const ExpertBackwardInp
   const std::span<float> dproduct =
       workspace.take(shape.expert_rows_max() * shape.experts.local_ffn());
   const std::span<float> dx_rows = workspace.take(shape.expert_rows_max() * shape.hidden);
-  const auto hidden = index(shape.hidden);
-  const auto k = index(shape.experts.per_token);
+  const auto hidden = as_index(shape.hidden);
+  const auto k = as_index(shape.experts.per_token);
 
   const std::span<float> weights = saved(at.weights);
   const std::span<float> outputs = saved(at.outputs);
@@ -342,7 +343,7 @@ void expert_backward_input(const ExpertContext& context, const ExpertBackwardInp
   copy(at.rows, to.rows);
   copy(at.product, to.product);
   for (std::int64_t expert = 0; expert < shape.experts.local_count(); ++expert) {
-    input(to.counts)[index(expert)] = static_cast<float>(dispatch.rows_of(expert));
+    input(to.counts)[as_index(expert)] = static_cast<float>(dispatch.rows_of(expert));
   }
 }
 
@@ -358,7 +359,7 @@ void expert_backward_weight(const ExpertContext& context, const ExpertBackwardWe
        .dy = input(at.dlogits),
        .dweight = context.places.router.of(arguments.gradients)});
   const auto rows_of_expert = [&](std::int64_t expert) {
-    return static_cast<std::int64_t>(input(at.counts)[index(expert)]);
+    return static_cast<std::int64_t>(input(at.counts)[as_index(expert)]);
   };
   for_each_expert(shape, rows_of_expert,
                   [&](std::size_t expert, std::int64_t first, std::int64_t rows) {

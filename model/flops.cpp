@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "model/numbers.h"
 #include "model/parameters.h"
 
 namespace megatwin::model {
 namespace {
-
-double as_double(std::int64_t count) { return static_cast<double>(count); }
 
 // Width of the two attention products for one key: n·d for scores plus n·d for values.
 double core_width(const Transformer& transformer) {

@@ -22,6 +22,14 @@ std::string layers_text(const Plan& plan) {
   return std::move(out).str();
 }
 
+std::string recompute_text(const Plan& plan) {
+  std::string text(name_of(plan.recompute));
+  if (plan.recompute == RecomputeKind::Full && plan.recompute_layers > 0) {
+    text += ", layers " + std::to_string(plan.recompute_layers);
+  }
+  return text;
+}
+
 // How a plan differs from the one that was asked for: in words, by key, and how much.
 struct Difference {
   double cost = 0;
@@ -65,7 +73,7 @@ class Differ {
          to_.sequence_parallel ? "true" : "false", 0.3);
     word("plan.overlap_p2p", from_.overlap_p2p ? "true" : "false",
          to_.overlap_p2p ? "true" : "false", 0.3);
-    word("plan.recompute", name_of(from_.recompute), name_of(to_.recompute), 0.6);
+    word("plan.recompute", recompute_text(from_), recompute_text(to_), cost_of_recompute());
     word("plan.precision", name_of(from_.precision), name_of(to_.precision), 1);
     word("policy.schedule", name_of(from_.schedule), name_of(to_.schedule), 0.6);
     word("plan.rank_order", from_.rank_order, to_.rank_order, 0.5);
@@ -78,6 +86,13 @@ class Differ {
   }
 
  private:
+  // Selective costs least time, some layers in full more, all of them most.
+  double cost_of_recompute() const {
+    if (to_.recompute != RecomputeKind::Full) return 0.4;
+    if (to_.recompute_layers == 0) return 0.6;
+    return 0.45 + 0.001 * std::min(to_.recompute_layers, 100);
+  }
+
   void add(const std::string& change, double cost, std::string_view key) {
     difference_.changes.push_back(change);
     difference_.cost += cost;
@@ -157,7 +172,7 @@ class Neighbours {
         break;
       case PlanKey::Recompute:
         set(&Plan::recompute, RecomputeKind::Selective);
-        set(&Plan::recompute, RecomputeKind::Full);
+        recompute_layers();
         break;
       case PlanKey::Precision:
         set(&Plan::precision, Precision::Bf16);
@@ -211,6 +226,23 @@ class Neighbours {
     next.model_chunks = chunks;
     if (chunks != plan_.model_chunks) next.layers_per_virtual_stage.clear();
     plans_.push_back(std::move(next));
+  }
+
+  // All layers (0), or a quarter, half and three quarters of what a rank holds of a chunk.
+  void recompute_layers() {
+    Plan all = plan_;
+    all.recompute = RecomputeKind::Full;
+    all.recompute_layers = 0;
+    plans_.push_back(std::move(all));
+    if (plan_.pipeline < 1 || plan_.model_chunks < 1) return;
+    const std::int64_t held =
+        transformer_.num_layers / (std::int64_t{plan_.pipeline} * plan_.model_chunks);
+    for (const std::int64_t quarters : {1, 2, 3}) {
+      Plan next = plan_;
+      next.recompute = RecomputeKind::Full;
+      next.recompute_layers = static_cast<int>(held * quarters / 4);
+      if (next.recompute_layers > 0) plans_.push_back(std::move(next));
+    }
   }
 
   // The multiples below and above of what the batch has to divide by.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "policies/dynamic_pipeline.h"
+
 namespace megatwin::policies {
 
 using model::Task;
@@ -15,10 +17,6 @@ namespace {
 constexpr int kPressureMax = 8;
 constexpr int kLinksLate = 6;
 constexpr int kLinksQuiet = 2;
-
-bool carries_gradient(TaskKind kind) {
-  return kind == TaskKind::Backward || kind == TaskKind::BackwardInput;
-}
 
 // Activations of the largest size that fit between what is held throughout and the limit.
 std::int64_t room_of(const Observation& observation, int live_activations_max) {

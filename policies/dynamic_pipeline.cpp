@@ -9,10 +9,6 @@ namespace {
 using model::Task;
 using model::TaskKind;
 
-bool carries_gradient(TaskKind kind) {
-  return kind == TaskKind::Backward || kind == TaskKind::BackwardInput;
-}
-
 // Kind first: gradients that others wait for, forwards, weight gradients; or a forward in its turn.
 int urgency(TaskKind kind, bool forward_has_its_turn) {
   if (carries_gradient(kind)) {

@@ -22,6 +22,11 @@
 
 namespace megatwin::policies {
 
+// Whether the task makes a gradient that another stage waits for.
+constexpr bool carries_gradient(model::TaskKind kind) {
+  return kind == model::TaskKind::Backward || kind == model::TaskKind::BackwardInput;
+}
+
 enum class Traversal { DepthFirst, BreadthFirst };
 
 struct DynamicPipelineOptions {

@@ -32,11 +32,9 @@ class SettingReader {
   std::optional<std::int64_t> integer(const std::string& name) {
     if (!has(name)) return std::nullopt;
     const std::string value = text(name);
-    std::int64_t number = 0;
-    const char* end = value.data() + value.size();
-    const auto [rest, error] = std::from_chars(value.data(), end, number);
+    const auto number = whole_number(value);
     constexpr std::int64_t kMax = 1'000'000'000;
-    if (error == std::errc{} && rest == end && number >= 0 && number <= kMax) return number;
+    if (number && *number >= 0 && *number <= kMax) return number;
     warnings_.push_back(name + ": '" + value + "' is no whole number from 0 to 1000000000");
     return std::nullopt;
   }
@@ -371,6 +369,14 @@ void read_plan(SettingReader& reader, MegatronLaunch& launch) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{} || rest != end || text.empty()) return std::nullopt;
+  return number;
+}
 
 void apply_settings(const LaunchSettings& settings, MegatronLaunch& launch) {
   SettingReader reader(settings, launch.warnings);

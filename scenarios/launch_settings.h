@@ -3,6 +3,7 @@
 #ifndef MEGATWIN_SCENARIOS_LAUNCH_SETTINGS_H_
 #define MEGATWIN_SCENARIOS_LAUNCH_SETTINGS_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@ namespace megatwin::scenarios {
 
 // Canonical names: Megatron's flags with underscores. Values are text; "true" for a bare flag.
 using LaunchSettings = std::map<std::string, std::string>;
+
+// A decimal whole number and nothing else.
+std::optional<std::int64_t> whole_number(std::string_view text);
 
 // Whether a flag bears on shape, plan or cost. `name` is canonical.
 bool bears_on_cost(std::string_view name);

@@ -3,31 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <functional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "scenarios/launch_settings.h"
 #include "scenarios/zoo.h"
 
 namespace megatwin::scenarios {
 namespace {
 
-constexpr int kDepthMax = 16;
+constexpr int kReferenceDepthMax = 16;
 
 std::string trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   return std::string(text);
-}
-
-std::optional<std::int64_t> whole(const std::string& text) {
-  std::int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || rest != end || text.empty()) return std::nullopt;
-  return number;
 }
 
 // Replaces ${…} of a value: another key (absolute, or relative with a leading dot), arithmetic in
@@ -39,7 +31,7 @@ class Interpolation {
 
   std::optional<std::string> resolve(const std::string& text, const TreeNode& siblings,
                                      int depth = 0) {
-    if (depth > kDepthMax) return std::nullopt;
+    if (depth > kReferenceDepthMax) return std::nullopt;
     const std::size_t begin = text.find("${");
     if (begin == std::string::npos) return text;
     const std::size_t end = closing(text, begin + 1);
@@ -99,7 +91,7 @@ class Interpolation {
     const auto first = resolve(trimmed(arguments.substr(0, comma)), siblings, depth + 1);
     const auto second = resolve(trimmed(arguments.substr(comma + 1)), siblings, depth + 1);
     if (!first || !second) return std::nullopt;
-    const auto a = whole(*first), b = whole(*second);
+    const auto a = whole_number(*first), b = whole_number(*second);
     constexpr std::int64_t kMax = 1'000'000'000;
     if (!a || !b || *a < 0 || *b < 0 || *a > kMax || *b > kMax) return std::nullopt;
     if (name == "multiply") return std::to_string(*a * *b);
@@ -278,8 +270,8 @@ class YamlLaunch {
     std::optional<std::int64_t> nodes, devices;
     for_each(trainer, [&](const auto& key, const auto& value) {
       launch_.settings.emplace_back(key, value);
-      if (key == "num_nodes") nodes = whole(value);
-      if (key == "devices") devices = whole(value);
+      if (key == "num_nodes") nodes = whole_number(value);
+      if (key == "devices") devices = whole_number(value);
       if (key == "precision") {
         if (value.find("bf16") != std::string::npos) settings_["bf16"] = "true";
         if (value == "16" || value == "16-mixed") settings_["fp16"] = "true";

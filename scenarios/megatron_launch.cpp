@@ -1,7 +1,6 @@
 #include "scenarios/megatron_launch.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "scenarios/launch_settings.h"
@@ -26,14 +25,9 @@ std::optional<Flag> flag_of(const std::string& word) {
   return flag;
 }
 
-std::optional<std::int64_t> whole(const std::string& text) {
-  std::int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || rest != end || text.empty() || number < 1 || number > 10'000'000) {
-    return std::nullopt;
-  }
-  return number;
+std::optional<std::int64_t> count_of(const std::string& text) {
+  const auto number = whole_number(text);
+  return number && *number >= 1 && *number <= 10'000'000 ? number : std::nullopt;
 }
 
 // How many machines and GPUs each, from wherever the script says so.
@@ -151,8 +145,8 @@ class ScriptLaunch {
   }
 
   void keep(const Flag& flag) {
-    if (flag.name == "nproc_per_node") world_.gpus_per_node = whole(flag.value.value_or(""));
-    if (flag.name == "nnodes") world_.nodes = whole(flag.value.value_or(""));
+    if (flag.name == "nproc_per_node") world_.gpus_per_node = count_of(flag.value.value_or(""));
+    if (flag.name == "nnodes") world_.nodes = count_of(flag.value.value_or(""));
     if (!bears_on_cost(flag.name)) {
       launch_.ignored.push_back(flag.name);
       return;
@@ -182,11 +176,11 @@ class ScriptLaunch {
         }
         return {};
       };
-      if (const auto nodes = whole(value_after({"--nodes", "-N "}))) world_.nodes = nodes;
+      if (const auto nodes = count_of(value_after({"--nodes", "-N "}))) world_.nodes = nodes;
       const std::string gpus = value_after({"--gpus-per-node", "--gres=gpu", "--gres gpu"});
-      if (const auto count = whole(gpus)) world_.gpus_per_node = count;
+      if (const auto count = count_of(gpus)) world_.gpus_per_node = count;
       if (!world_.gpus_per_node) {
-        world_.gpus_per_node = whole(value_after({"--ntasks-per-node"}));
+        world_.gpus_per_node = count_of(value_after({"--ntasks-per-node"}));
       }
     }
   }
@@ -196,7 +190,7 @@ class ScriptLaunch {
       for (const char* name : names) {
         const auto found = script_.variables.find(name);
         if (found == script_.variables.end() || !found->second.resolved) continue;
-        if (const auto number = whole(found->second.text)) return number;
+        if (const auto number = count_of(found->second.text)) return number;
       }
       return std::optional<std::int64_t>();
     };

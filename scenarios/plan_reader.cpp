@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "scenarios/plan_sizes.h"
 #include "scenarios/policy_reader.h"
 
 namespace megatwin::scenarios {
@@ -14,15 +15,8 @@ using model::Precision;
 using model::RecomputeKind;
 using model::ScheduleKind;
 
-// A parallel size beyond this is a slip of the hand; products of five of them stay below 2^63.
-constexpr IntegerRange kParallelSize{.min = 1, .max = 1'000'000};
 constexpr IntegerRange kChunks{.min = 1, .max = 1'000};
 constexpr IntegerRange kBatch{.min = 1, .max = 1'000'000'000};
-
-void read_size(MapReader& reader, std::string_view key, int& field,
-               IntegerRange range = kParallelSize) {
-  if (const auto value = reader.integer(key, range)) field = static_cast<int>(*value);
-}
 
 // A switch of the plan: as given, else as the software stack has it.
 void read_switch(MapReader& reader, std::string_view key, bool& field, bool of_stack) {

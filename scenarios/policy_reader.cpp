@@ -1,19 +1,13 @@
 #include "scenarios/policy_reader.h"
 
 #include "scenarios/order_file_reader.h"
+#include "scenarios/plan_sizes.h"
 
 namespace megatwin::scenarios {
 namespace {
 
 using model::Plan;
 using model::ScheduleKind;
-
-constexpr IntegerRange kParallelSize{.min = 1, .max = 1'000'000};
-
-void read_size(MapReader& reader, std::string_view key, int& field,
-               IntegerRange range = kParallelSize) {
-  if (const auto value = reader.integer(key, range)) field = static_cast<int>(*value);
-}
 
 std::string path_from(const TreeNode& node, const std::string& folder) {
   const bool from_command_line = node.position.line == 0;

@@ -8,7 +8,7 @@ namespace {
 
 using Value = std::optional<std::int64_t>;
 
-constexpr int kDepthMax = 64;
+constexpr int kExpressionDepthMax = 64;
 
 class Arithmetic {
  public:
@@ -79,7 +79,7 @@ class Arithmetic {
   }
 
   Value factor() {
-    if (++depth_ > kDepthMax) return std::nullopt;
+    if (++depth_ > kExpressionDepthMax) return std::nullopt;
     const Value value = atom();
     --depth_;
     return value;

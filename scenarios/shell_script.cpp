@@ -16,7 +16,7 @@ namespace {
 // Far beyond any launch script; words that double at each line stop here.
 constexpr std::size_t kWordMax = 64U << 10U;
 constexpr std::size_t kWordsMax = 20'000;
-constexpr int kDepthMax = 32;
+constexpr int kExpansionDepthMax = 32;
 
 // The name of NAME=… or NAME+=…, and how many characters of the first piece it takes.
 struct Assignment {
@@ -182,7 +182,7 @@ class Interpreter {
 
   ShellWord substituted(std::string_view text, int depth) {
     ShellWord out;
-    if (depth > kDepthMax) return {std::string(text), false};
+    if (depth > kExpansionDepthMax) return {std::string(text), false};
     std::size_t at = 0;
     while (at < text.size() && out.text.size() <= kWordMax) {
       if (text[at] == '`') {

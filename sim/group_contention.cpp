@@ -19,7 +19,7 @@ using model::Seconds;
 
 // Large, so that ratios are those of bandwidths.
 constexpr model::Bytes kLarge{256e6};
-constexpr std::size_t kLinksShown = 4;
+constexpr std::size_t kLinksOfGroup = 4;
 
 // One round of collectives: every group of a kind in some stages, at once.
 class Round {
@@ -72,7 +72,7 @@ class Round {
       factor = std::max(factor, ratio(end / alone_));
       span = std::max(span, end);
     }
-    answer.links = ways_.loads(flows, finish, span, kLinksShown);
+    answer.links = ways_.loads(flows, finish, span, kLinksOfGroup);
     return answer;
   }
 

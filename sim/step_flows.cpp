@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/numbers.h"
 #include "model/program/program_builder.h"
 #include "sim/flow/collective_flows.h"
 
 namespace megatwin::sim {
 namespace {
 
+using model::as_index;
 using model::BytesPerSecond;
 using model::GroupKind;
 using model::RankCoordinates;
@@ -22,11 +24,10 @@ using model::Seconds;
 using Handles = std::vector<CappedWays::Handle>;
 using After = std::vector<FlowIndex>;
 
-constexpr std::size_t kLinksShown = 8;
+constexpr std::size_t kLinksOfStep = 8;
 // Another job's traffic outlasts any step that it slows less than this many times.
 constexpr double kOutlasts = 1000;
 
-std::size_t as_index(std::int64_t value) { return static_cast<std::size_t>(value); }
 Seconds in_seconds(Nanoseconds ns) { return model::to_seconds(model::Instant{ns}); }
 
 class StepFlowBuilder {
@@ -299,7 +300,7 @@ class StepFlowBuilder {
     for (const auto& [index, reduce] : reduces_) {
       span = std::max(span, finish[as_index(reduce.end)]);
     }
-    out.links = ways_.loads(flows_, finish, span, kLinksShown);
+    out.links = ways_.loads(flows_, finish, span, kLinksOfStep);
     return out;
   }
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <variant>
 
 #include "model/step_constants.h"
 #include "scenarios/gpu_profile_reader.h"
+#include "sim/rank_correlation.h"
 #include "sim/simulate.h"
 
 namespace megatwin::sim {
@@ -24,36 +24,6 @@ double percentile(std::vector<double> values, double share) {
   const auto low = static_cast<std::size_t>(at);
   const std::size_t high = std::min(low + 1, values.size() - 1);
   return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
-}
-
-std::vector<double> ranks_of(const std::vector<double>& values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
-  std::vector<double> ranks(values.size());
-  for (std::size_t i = 0; i < order.size();) {
-    std::size_t j = i;
-    while (j < order.size() && values[order[j]] == values[order[i]]) ++j;
-    const double mean = (static_cast<double>(i) + static_cast<double>(j - 1)) / 2;
-    for (std::size_t k = i; k < j; ++k) ranks[order[k]] = mean;
-    i = j;
-  }
-  return ranks;
-}
-
-double correlation(const std::vector<double>& a, const std::vector<double>& b) {
-  const auto n = static_cast<double>(a.size());
-  if (a.size() < 2) return 0;
-  const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n;
-  const double mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
-  double ab = 0, aa = 0, bb = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    ab += (a[i] - mean_a) * (b[i] - mean_b);
-    aa += (a[i] - mean_a) * (a[i] - mean_a);
-    bb += (b[i] - mean_b) * (b[i] - mean_b);
-  }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
 // Equal configuration: everything but where and when it was measured.
@@ -153,7 +123,7 @@ ValidatedGroup score_group(const std::string& name, const std::vector<const Vali
   group.bias /= group.scored;
   group.median_abs_error = percentile(magnitudes, 0.5);
   group.p90_abs_error = percentile(magnitudes, 0.9);
-  group.rank_correlation = correlation(ranks_of(predicted), ranks_of(measured));
+  group.rank_correlation = rank_correlation(predicted, measured);
   return group;
 }
 

@@ -37,10 +37,11 @@ struct ValidatedGroup {
   int scored = 0;
   double median_abs_error = 0;
   double p90_abs_error = 0;
-  double worst = 0;             // Of the largest magnitude, signed.
-  double bias = 0;              // Mean signed error.
-  double rank_correlation = 0;  // Spearman, predicted against measured.
-  bool apart = false;           // Outside the mean and the coverage.
+  double worst = 0;  // Of the largest magnitude, signed.
+  double bias = 0;   // Mean signed error.
+  // Spearman, predicted against measured; nothing below three rows.
+  std::optional<double> rank_correlation;
+  bool apart = false;  // Outside the mean and the coverage.
 };
 
 // A group scored with its own constants set back; see sim/leave_out.h.

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "model/collective_cost.h"
 #include "model/compute_cost.h"
 #include "sim/product_row.h"
+#include "sim/rank_correlation.h"
 
 namespace megatwin::sim {
 namespace {
@@ -184,36 +184,6 @@ double quantile(const std::vector<double>& sorted, double fraction) {
 }
 
 // Rank of every value; equal values share the mean of their ranks.
-std::vector<double> ranks_of(const std::vector<double>& values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
-  std::vector<double> ranks(values.size());
-  for (std::size_t i = 0; i < order.size();) {
-    std::size_t j = i;
-    while (j < order.size() && values[order[j]] == values[order[i]]) ++j;
-    for (std::size_t k = i; k < j; ++k) {
-      ranks[order[k]] = 0.5 * static_cast<double>(i + j - 1);
-    }
-    i = j;
-  }
-  return ranks;
-}
-
-double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.size() < 3) return 0;
-  const std::vector<double> x = ranks_of(a), y = ranks_of(b);
-  const double mean = 0.5 * static_cast<double>(x.size() - 1);
-  double xy = 0, xx = 0, yy = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    xy += (x[i] - mean) * (y[i] - mean);
-    xx += (x[i] - mean) * (x[i] - mean);
-    yy += (y[i] - mean) * (y[i] - mean);
-  }
-  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
-}
-
 OperationGroup summarise(const std::string& name, const std::vector<const OperationCheck*>& rows) {
   OperationGroup group;
   group.group = name;

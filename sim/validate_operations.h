@@ -5,6 +5,7 @@
 #ifndef MEGATWIN_SIM_VALIDATE_OPERATIONS_H_
 #define MEGATWIN_SIM_VALIDATE_OPERATIONS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct OperationGroup {
   int rows = 0, scored = 0;
   double median_abs_error = 0, p90_abs_error = 0, bias = 0;  // bias: median signed error.
   double worst = 0;                                          // Signed error of the worst row.
-  double rank_correlation = 0;  // Spearman's; 0 with fewer than three rows.
+  std::optional<double> rank_correlation;  // Spearman's; nothing below three rows.
 };
 
 struct OperationValidation {

@@ -12,32 +12,8 @@
 namespace megatwin::cli {
 namespace {
 
-constexpr double kUnits = 10'000;  // Width of every bar's view box.
+constexpr double kBarUnits = 10'000;  // Width of every bar's view box.
 constexpr int kStagesShown = 16;
-
-struct Slice {
-  std::string css_class;
-  std::string title;
-  double share = 0;  // Of the bar's full width.
-};
-
-// One stacked bar. Slices narrower than the eye are still there for the pointer.
-std::string stacked_bar(const std::vector<Slice>& slices, const std::string& label) {
-  std::string svg = fmt::format(
-      "<svg class=\"bar\" viewBox=\"0 0 {:.0f} 10\" preserveAspectRatio=\"none\" role=\"img\" "
-      "aria-label=\"{}\">",
-      kUnits, escape_html(label));
-  double at = 0;
-  for (const Slice& slice : slices) {
-    const double width = slice.share * kUnits;
-    svg += fmt::format(
-        "<rect class=\"{}\" x=\"{:.1f}\" y=\"0\" width=\"{:.1f}\" height=\"10\"><title>{}</title>"
-        "</rect>",
-        slice.css_class, at, width, escape_html(slice.title));
-    at += width;
-  }
-  return svg + "</svg>";
-}
 
 std::vector<Slice> step_slices(const sim::SimulationReport& report, model::Seconds full_width) {
   std::vector<Slice> slices;
@@ -77,6 +53,23 @@ std::string memory_row(const sim::StageMemory& stage, model::Bytes scale, model:
 }
 
 }  // namespace
+
+std::string stacked_bar(const std::vector<Slice>& slices, const std::string& label) {
+  std::string svg = fmt::format(
+      "<svg class=\"bar\" viewBox=\"0 0 {:.0f} 10\" preserveAspectRatio=\"none\" role=\"img\" "
+      "aria-label=\"{}\">",
+      kBarUnits, escape_html(label));
+  double at = 0;
+  for (const Slice& slice : slices) {
+    const double width = slice.share * kBarUnits;
+    svg += fmt::format(
+        "<rect class=\"{}\" x=\"{:.1f}\" y=\"0\" width=\"{:.1f}\" height=\"10\"><title>{}</title>"
+        "</rect>",
+        slice.css_class, at, width, escape_html(slice.title));
+    at += width;
+  }
+  return svg + "</svg>";
+}
 
 std::vector<int> evenly_spaced(int count, int most) {
   std::vector<int> chosen;

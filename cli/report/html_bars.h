@@ -17,6 +17,14 @@ std::string memory_chart(const sim::SimulationReport& report);
 std::string sensitivity_chart(const sim::SimulationReport& report);
 std::string comparison_chart(std::span<const sim::SimulationReport* const> reports);
 
+struct Slice {
+  std::string css_class;
+  std::string title;  // Shown under the pointer.
+  double share = 0;   // Of the bar's full width.
+};
+// One stacked bar. Slices narrower than the eye are still there for the pointer.
+std::string stacked_bar(const std::vector<Slice>& slices, const std::string& label);
+
 struct LegendEntry {
   std::string css_class;
   std::string name;

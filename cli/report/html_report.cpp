@@ -9,6 +9,7 @@
 #include "cli/report/format.h"
 #include "cli/report/html_bars.h"
 #include "cli/report/html_curves.h"
+#include "cli/report/html_network.h"
 #include "cli/report/html_page.h"
 #include "cli/report/html_timeline.h"
 #include "cli/report/plan_text.h"
@@ -115,6 +116,7 @@ std::string run_body(const sim::SimulationReport& report) {
                          memory_chart(report));
   }
   html += html_section("Pipeline timeline", "", timeline_chart(report));
+  html += network_parts(report);
   html += html_section("What would change it most", "Step time when one assumption changes.",
                        sensitivity_chart(report));
   html += html_section("MFU by other conventions",

@@ -20,7 +20,7 @@ using model::EventKind;
 using model::EventRecord;
 using model::Lane;
 
-constexpr double kUnits = 100'000;  // Width of a row's view box; its height is 20.
+constexpr double kRowUnits = 100'000;  // Width of a row's view box; its height is 20.
 constexpr int kKinds = 10;
 
 const char* css_class_of(EventKind kind) {
@@ -78,7 +78,7 @@ class Timeline {
       html += fmt::format(
           "<span class=\"label\">{} {}</span><svg viewBox=\"0 0 {:.0f} 20\" "
           "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"timeline of {} {}\">{}</svg>",
-          stages ? "stage" : "rank", rank, kUnits, stages ? "stage" : "rank", rank,
+          stages ? "stage" : "rank", rank, kRowUnits, stages ? "stage" : "rank", rank,
           columns_ > 0 ? shares(by_rank_[rank]) : tasks(by_rank_[rank]));
     }
     return html + "</div></div>" + caption(stages);
@@ -86,7 +86,7 @@ class Timeline {
 
  private:
   double position(std::int64_t ns) const {
-    return static_cast<double>(ns) / static_cast<double>(end_) * kUnits;
+    return static_cast<double>(ns) / static_cast<double>(end_) * kRowUnits;
   }
 
   std::vector<LegendEntry> entries() const {
@@ -176,7 +176,7 @@ class Timeline {
       svg += fmt::format(
           "<rect class=\"{}\" x=\"{:.0f}\" y=\"{:.2f}\" width=\"{:.0f}\" height=\"{:.2f}\"/>",
           css_class_of(static_cast<EventKind>(kind)),
-          static_cast<double>(index) * kUnits / columns_, bottom, kUnits / columns_, height);
+          static_cast<double>(index) * kRowUnits / columns_, bottom, kRowUnits / columns_, height);
     }
     return svg;
   }

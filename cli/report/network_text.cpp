@@ -32,19 +32,20 @@ ReportSection disturbance_section(const sim::SimulationReport& report) {
 
 ReportSection goodput_section(const sim::GoodputReport& goodput) {
   ReportSection section{
-      .title = fmt::format("{} of training under failures", format_time(goodput.job.span)),
+      .title = fmt::format("{} of training under failures", format_duration(goodput.job.span)),
       .lines = {}};
   auto& lines = section.lines;
   lines.push_back(fmt::format("a failure every {} on average",
-                              format_time(goodput.mean_time_between_failures)));
+                              format_duration(goodput.mean_time_between_failures)));
   lines.push_back(fmt::format(
       "a checkpoint of {:.4g} GB blocks for {} and is durable after {}",
-      goodput.checkpoint.value / 1e9, format_time(goodput.job.checkpoint_blocks),
-      format_time(std::max(goodput.job.checkpoint_blocks, goodput.job.checkpoint_durable))));
+      goodput.checkpoint.value / 1e9, format_duration(goodput.job.checkpoint_blocks),
+      format_duration(std::max(goodput.job.checkpoint_blocks, goodput.job.checkpoint_durable))));
   lines.push_back(fmt::format(
       "checkpoints every {} of work; Young {}, Daly {} (first order {}), best simulated {}",
-      format_time(goodput.job.interval), format_time(goodput.young), format_time(goodput.daly),
-      format_time(goodput.daly_first_order), format_time(goodput.best_simulated)));
+      format_duration(goodput.job.interval), format_duration(goodput.young),
+      format_duration(goodput.daly), format_duration(goodput.daly_first_order),
+      format_duration(goodput.best_simulated)));
   const sim::GoodputSpread& spread = goodput.spread;
   lines.push_back(fmt::format(
       "goodput {} on average, {} to {} in nine of ten runs ({} seeds from {}); closed form {}, "

@@ -24,7 +24,7 @@ std::vector<std::string> group_row(const sim::ValidatedGroup& group) {
     row.push_back(format_percent(value));
   }
   for (const double value : {group.worst, group.bias}) row.push_back(format_percent_change(value));
-  row.push_back(fmt::format("{:.3f}", group.rank_correlation));
+  row.push_back(group.rank_correlation ? fmt::format("{:.3f}", *group.rank_correlation) : "–");
   if (group.apart) row.emplace_back("apart");
   return row;
 }
@@ -127,7 +127,8 @@ void write_group(JsonWriter& json, const sim::ValidatedGroup& group) {
   json.member("p90_abs_error", group.p90_abs_error);
   json.member("worst", group.worst);
   json.member("bias", group.bias);
-  json.member("rank_correlation", group.rank_correlation);
+  json.key("rank_correlation");
+  group.rank_correlation ? json.number(*group.rank_correlation) : json.null();
   json.member("apart", group.apart);
   json.end_object();
 }

@@ -4,11 +4,10 @@
 
 #include "model/collective_cost.h"
 #include "model/compute_cost.h"
+#include "model/numbers.h"
 
 namespace megatwin::model {
 namespace {
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 bool reduces_in_16_bits(const Job& job) {
   switch (job.software.framework) {

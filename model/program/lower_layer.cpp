@@ -3,12 +3,11 @@
 #include <cmath>
 
 #include "model/flops.h"
+#include "model/numbers.h"
 #include "model/program/op_list.h"
 
 namespace megatwin::model {
 namespace {
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 // Adds the collectives around linear layers in the way the plan and the stack ask for.
 //

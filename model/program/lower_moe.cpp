@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/numbers.h"
 #include "model/program/op_list.h"
 
 namespace megatwin::model {
 namespace {
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 struct MoeSizes {
   std::int64_t tokens;  // Tokens that this rank routes.

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "model/numbers.h"
 #include "model/program/op_list.h"
 
 namespace megatwin::model {
 namespace {
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 // What the backward pass runs again of a layer's forward pass, before that layer's gradients.
 MicroOps recomputed_ops(const LoweringInput& input, const MicroOps& forward) {

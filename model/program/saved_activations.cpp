@@ -3,12 +3,11 @@
 // the unfused GPT layer; the modern layer follows the same rules with fused attention and a gate.
 #include <algorithm>
 
+#include "model/numbers.h"
 #include "model/program/op_list.h"
 
 namespace megatwin::model {
 namespace {
-
-double as_double(std::int64_t value) { return static_cast<double>(value); }
 
 // Saved bytes of one layer, sorted by what a recompute kind may drop.
 struct LayerSaved {

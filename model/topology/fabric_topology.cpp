@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "model/numbers.h"
 #include "model/topology/machine_topology.h"
 
 namespace megatwin::model {
@@ -13,7 +14,6 @@ namespace {
 constexpr int kSpinesMax = 32;
 constexpr int kLeavesPerPod = 8;
 
-std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
 int divide_up(int value, int by) { return (value + by - 1) / by; }
 
 // The factors of `machines` nearest to a cube, largest first; a line when it is prime.

@@ -6,6 +6,8 @@
 #include <boost/graph/connected_components.hpp>
 #include <boost/graph/strong_components.hpp>
 
+#include "model/numbers.h"
+
 namespace megatwin::model {
 namespace {
 
@@ -13,8 +15,6 @@ using Edges = std::vector<std::pair<std::int32_t, std::int32_t>>;
 using SparseGraph = boost::compressed_sparse_row_graph<boost::directedS>;
 using UndirectedGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS>;
 using DirectedGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS>;
-
-std::size_t as_index(std::int32_t value) { return static_cast<std::size_t>(value); }
 
 }  // namespace
 

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/numbers.h"
 
 namespace megatwin::sim {
 namespace {
 
+using model::as_index;
 using model::Bytes;
 using model::Link;
 using model::LinkId;
@@ -19,8 +21,6 @@ using model::VertexId;
 using model::VertexKind;
 
 using Machines = std::vector<std::vector<RankId>>;
-
-std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
 
 std::size_t smallest(const Machines& machines) {
   std::size_t least = machines.front().size();

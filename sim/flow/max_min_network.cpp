@@ -4,14 +4,15 @@
 #include <functional>
 
 #include "model/assert.h"
+#include "model/numbers.h"
 
 namespace megatwin::sim {
 namespace {
 
+using model::as_index;
+
 // Ends within this part of the time are one moment.
 constexpr double kSameMoment = 1e-12;
-
-std::size_t as_index(std::int32_t value) { return static_cast<std::size_t>(value); }
 
 }  // namespace
 

@@ -23,6 +23,10 @@ constexpr std::size_t kCompiledBytes = 256U << 20U;
 constexpr std::size_t kRoundFirst = 64;
 constexpr std::size_t kRoundMax = 1024;
 
+bool ranks_before(const Candidate& a, const Candidate& b) {
+  return std::tie(a.time, a.memory, a.code) < std::tie(b.time, b.memory, b.code);
+}
+
 // The best times so far, of which the worst says what can still be pruned.
 class BestTimes {
  public:
@@ -280,11 +284,19 @@ std::vector<std::size_t> Candidates::ranking() const {
   for (std::size_t place = 0; place < fitting_.size(); ++place) {
     if (fitting_[place].evaluated) places.push_back(place);
   }
-  std::sort(places.begin(), places.end(), [&](std::size_t a, std::size_t b) {
-    const Candidate &x = fitting_[a], &y = fitting_[b];
-    return std::tie(x.time, x.memory, x.code) < std::tie(y.time, y.memory, y.code);
-  });
+  std::sort(places.begin(), places.end(),
+            [&](std::size_t a, std::size_t b) { return ranks_before(fitting_[a], fitting_[b]); });
   return places;
+}
+
+std::optional<std::size_t> Candidates::fastest(
+    const std::function<bool(const Candidate&)>& among) const {
+  std::optional<std::size_t> first;
+  for (std::size_t place = 0; place < fitting_.size(); ++place) {
+    if (!fitting_[place].evaluated || !among(fitting_[place])) continue;
+    if (!first || ranks_before(fitting_[place], fitting_[*first])) first = place;
+  }
+  return first;
 }
 
 }  // namespace megatwin::sim

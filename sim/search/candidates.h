@@ -102,6 +102,8 @@ class Candidates {
   }
   // Places of evaluated candidates, fastest first; equals by memory, then as listed.
   std::vector<std::size_t> ranking() const;
+  // The first of ranking() that `among` takes.
+  std::optional<std::size_t> fastest(const std::function<bool(const Candidate&)>& among) const;
   model::Plan plan(const Candidate& candidate) const {
     return plan_of(job_, space_, candidate.code);
   }

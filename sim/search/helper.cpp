@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/assert.h"
+#include "sim/disturbance_report.h"
 #include "sim/search/family_result.h"
 #include "sim/search/loser_reasons.h"
 
@@ -14,6 +15,12 @@ using model::Bytes;
 using model::Instant;
 using model::Job;
 using model::Plan;
+
+Job plain_job(const Job& job) {
+  Job plain = undisturbed(job);
+  plain.network = model::NetworkKind::Analytic;
+  return plain;
+}
 
 Bytes search_memory_limit(const Job& job, const SearchOptions& options) {
   return (1 - options.memory_margin) * job.cluster.groups.front().gpu.memory_usable;
@@ -28,7 +35,7 @@ Loser explain_loser(const Job& job, const SearchSpace& space, Bytes memory_limit
                     const LoserQuestion& question) {
   const Plan plan = plan_of(job, space, question.plan);
   if (!question.fits) return large_loser(job, plan, memory_limit);
-  return slow_loser(job, plan, {plan_of(job, space, question.winner), question.winner_time});
+  return slow_loser(job, plan, plan_of(job, space, question.winner));
 }
 
 void write(const Loser& loser, ByteWriter& out) {
@@ -50,7 +57,8 @@ Loser read_loser(const Plan& plan, ByteReader& in) {
   return loser;
 }
 
-void help_search(const Job& job, const SearchSpace& space, const SearchOptions& options) {
+void help_search(const Job& disturbed, const SearchSpace& space, const SearchOptions& options) {
+  const Job job = plain_job(disturbed);
   const Bytes limit = search_memory_limit(job, options);
   const int num_threads = search_threads(options);
   Candidates candidates(job, space, limit, num_threads);  // For its workers.

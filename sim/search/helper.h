@@ -9,6 +9,9 @@
 
 namespace megatwin::sim {
 
+// The job without contention for links and without disturbances: what plans are ranked by.
+model::Job plain_job(const model::Job& job);
+
 // What a plan may need at most.
 model::Bytes search_memory_limit(const model::Job& job, const SearchOptions& options);
 
@@ -20,7 +23,6 @@ struct LoserQuestion {
   PlanCode plan;
   bool fits = true;
   PlanCode winner;
-  model::Seconds winner_time;
 };
 Loser explain_loser(const model::Job& job, const SearchSpace& space, model::Bytes memory_limit,
                     const LoserQuestion& question);

@@ -114,7 +114,9 @@ ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
     wish.message = "none of " + std::to_string(candidates.num_legal()) +
                    " legal plans fits into the memory of a GPU";
     wish.reasons = {"the leanest plan " + miss.reason};
-    wish.nearest = FoundPlan{report_of_plan(job, leanest, {.sensitivities = false}), "dataflow"};
+    SimulationReport nearest = report_of_plan(job, leanest, {.sensitivities = false});
+    const model::Seconds time = nearest.step_time;
+    wish.nearest = FoundPlan{std::move(nearest), "dataflow", time};
   }
   relax_keys(job, space, options, wish);
   if (wish.relaxations.empty()) relax_batch(job, options, wish);

@@ -22,10 +22,10 @@ def table(report, errors):
             print("| %s | %d | 0 | – | – | – | – | – | – |" % (g["group"], g["rows"]))
             continue
         name = g["group"] + (" (apart)" if g.get("apart") else "")
-        print("| %s | %d | %d | %s | %s | %s | %s | %s | %.2f |" % (
+        print("| %s | %d | %d | %s | %s | %s | %s | %s | %s |" % (
             name, g["rows"], g["scored"], percent(g["median_abs_error"]), percent(g["p90_abs_error"]),
             percent(statistics.mean(errors[g["group"]])), percent(g["worst"], True), percent(g["bias"], True),
-            g["rank_correlation"]))
+            "–" if g["rank_correlation"] is None else "%.2f" % g["rank_correlation"]))
 
 def errors_of(report):
     errors = collections.defaultdict(list)

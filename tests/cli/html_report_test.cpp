@@ -53,9 +53,50 @@ TEST(HtmlReport, EscapesWhatStrangersWrote) {
   EXPECT_TRUE(has(html, "&lt;no own measurement&gt;"));
 }
 
+sim::SimulationReport uneven_report() {
+  sim::SimulationReport report = report_fixture();
+  report.disturbed = sim::DisturbanceReport{.undisturbed_step_time = report.step_time / 1.25,
+                                            .causes = {"GPU <7> of node 3 at 1.2 GHz"},
+                                            .chain = {"rank 31 computes 25 % longer"}};
+  report.links.push_back({.link = "leaf-0 to spine-1",
+                          .capacity = model::BytesPerSecond{50e9},
+                          .demand = model::BytesPerSecond{200e9},
+                          .carried = model::Bytes{1e9},
+                          .full = 0.4,
+                          .delay = model::Seconds{0.02},
+                          .num_users = 4,
+                          .users = {"gradients of ranks 0 to 31"}});
+  report.goodput = sim::GoodputReport{};
+  report.goodput->job.span = model::Seconds{1e6};
+  report.goodput->spread = {.mean = 0.9,
+                            .p05 = 0.85,
+                            .p50 = 0.9,
+                            .p95 = 0.94,
+                            .failures_mean = 12,
+                            .redone = 0.06,
+                            .checkpoints = 0.04};
+  return report;
+}
+
+TEST(HtmlReport, DrawsWhatTheNetworkDisturbancesAndFailuresDid) {
+  const std::string html = page(uneven_report());
+  EXPECT_TRUE(has(html, "The step changes by +25.0 %"));
+  EXPECT_TRUE(has(html, "GPU &lt;7&gt; of node 3"));
+  EXPECT_TRUE(has(html, "rank 31 computes 25 % longer"));
+  EXPECT_TRUE(has(html, "4 users would want 200 GB/s"));
+  EXPECT_TRUE(has(html, "work that is kept"));
+  EXPECT_FALSE(has(html, "waiting for a node</td>"));
+  const std::string plain = page(report_fixture());
+  for (const std::string part : {"disturbances do", "Links that delay", "under failures"}) {
+    EXPECT_FALSE(has(plain, part)) << part;
+  }
+}
+
 TEST(HtmlReport, EveryElementIsClosed) {
-  const std::vector<NamedAnswer> answers = {
-      {"a", scaled_report(512)}, {"b", scaled_report(1024)}, {"c", refusal_fixture()}};
+  const std::vector<NamedAnswer> answers = {{"a", scaled_report(512)},
+                                            {"b", scaled_report(1024)},
+                                            {"c", refusal_fixture()},
+                                            {"d", uneven_report()}};
   const std::string html = html_report(answers);
   for (const std::string tag : {"div", "section", "svg", "table", "tbody", "tr", "td", "th", "ul",
                                 "li", "rect", "details", "figure", "p", "main", "aside", "span"}) {

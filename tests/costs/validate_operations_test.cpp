@@ -56,7 +56,7 @@ TEST(ValidateOperations, SummarisesGroups) {
   EXPECT_NEAR(result.groups[0].p90_abs_error, 0.26, 1e-12);
   EXPECT_NEAR(result.groups[0].bias, 0, 1e-12);
   EXPECT_NEAR(result.groups[0].worst, 0.3, 1e-12);
-  EXPECT_EQ(result.groups[0].rank_correlation, 1);
+  EXPECT_EQ(result.groups[0].rank_correlation, 1.0);
 }
 
 // Attention gives two judged times.

@@ -71,7 +71,7 @@ Choice choice_of(std::vector<MeasuredRun> runs) {
   return {
       .first = runs.front().measured / best - 1,
       .first_three = std::min_element(runs.begin(), runs.begin() + 3, faster)->measured / best - 1,
-      .rank_correlation = sim::score_group("sweep", pointers).rank_correlation};
+      .rank_correlation = sim::score_group("sweep", pointers).rank_correlation.value()};
 }
 
 // vTrain (MICRO 2024), 109 runs of four models. The aims are 5 % for the first choice, 2 % for the

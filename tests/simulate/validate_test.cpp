@@ -32,7 +32,7 @@ TEST(Validate, ScoresAGroupByHand) {
   EXPECT_NEAR(group.median_abs_error, 0.10, 1e-12);
   EXPECT_NEAR(group.worst, 0.20, 1e-12);
   EXPECT_NEAR(group.bias, 0.05, 1e-12);
-  EXPECT_DOUBLE_EQ(group.rank_correlation, 1);
+  EXPECT_EQ(group.rank_correlation, 1.0);
 }
 
 // The shipped rows: what the project promises of its predictions, with room for what moves.
