@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{20};
 constexpr std::chrono::seconds kGrace{1};
+// Signs of life are due ten times a second; a process may well be a few of them late.
+constexpr std::chrono::milliseconds kSilence{1000};
 
 LocalRanks local_ranks(const HostJob& job, const ProcessCarrier* carrier) {
   return carrier != nullptr ? carrier->local()
@@ -151,24 +153,25 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
     if (!carrier) {
       return;
     }
-    const auto found = carrier->find_lost(shared.job.watchdog);
+    const std::chrono::milliseconds silence_max = std::max(shared.job.watchdog, kSilence);
+    const auto found = carrier->find_lost(silence_max);
     if (!found) {
       return;
     }
     lost = found->process;
     const LocalRanks ranks_lost = carrier->ranks_of(found->process);
     const std::string process = "process " + std::to_string(found->process);
-    shared.world.fail(
-        fault_of(busiest(ranks_lost), found->is_silent
-                                          ? process + " gave no sign of life for " + watchdog_text()
-                                          : process + " is gone"));
+    shared.world.fail(fault_of(busiest(ranks_lost),
+                               found->is_silent
+                                   ? process + " gave no sign of life for " + text_of(silence_max)
+                                   : process + " is gone"));
   }
 
   // Who is inside of something while nothing gets done; else all wait for each other, and it is the
   // first.
   Fault stand_still() {
     return fault_of(busiest({0, shared.world.num_ranks()}),
-                    "no rank got anything done for " + watchdog_text());
+                    "no rank got anything done for " + text_of(shared.job.watchdog));
   }
   RankId busiest(const LocalRanks& among) const {
     for (std::int32_t rank = among.first; rank < among.first + among.count; ++rank) {
@@ -186,7 +189,9 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
             .task = shared.world.waits(rank) ? "waits in or after " + text : text,
             .what = what};
   }
-  std::string watchdog_text() const { return std::to_string(shared.job.watchdog.count()) + " ms"; }
+  static std::string text_of(std::chrono::milliseconds time) {
+    return std::to_string(time.count()) + " ms";
+  }
 
   std::optional<int> lost;
 };

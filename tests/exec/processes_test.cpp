@@ -234,7 +234,7 @@ TEST(ProcessFault, OfAProcessThatFallsSilent) {
   const auto results = run_in_processes(2, [&](model::Processes& processes) {
     Freezing freezing(processes);
     TinyJob tiny(tests::tiny_llama(), product(2, 1, 1, 0));
-    tiny.job.watchdog = std::chrono::milliseconds(500);
+    tiny.job.watchdog = std::chrono::milliseconds(1500);
     tiny.job.hooks.before_task = [&](const TaskMoment& moment) {
       if (moment.rank.value == 1 && moment.step == 1 && to_text(moment.task) == "F3.0") {
         // Long enough for it to have told where it is.
@@ -248,7 +248,7 @@ TEST(ProcessFault, OfAProcessThatFallsSilent) {
   ASSERT_TRUE(results[0].fault.has_value());
   EXPECT_EQ(results[0].fault->rank.value, 1);
   EXPECT_EQ(results[0].fault->step, 1);
-  EXPECT_EQ(results[0].fault->what, "process 1 gave no sign of life for 500 ms");
+  EXPECT_EQ(results[0].fault->what, "process 1 gave no sign of life for 1500 ms");
   EXPECT_TRUE(results[0].tells);
 }
 
