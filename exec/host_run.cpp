@@ -207,6 +207,7 @@ HostResult run(const HostJob& job, std::unique_ptr<ProcessCarrier> carrier) {
   result.tells = run->tells();
   result.losses = run->shared.losses;
   if (result.abandoned) {
+    if (run->carrier) run->carrier->cut();
     return result;
   }
   result.gradient_norms = run->shared.gradient_norms;

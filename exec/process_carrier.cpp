@@ -38,14 +38,22 @@ int ProcessCarrier::process_of(RankId rank) const {
   return rank.value / (num_ranks_ / processes_.size());
 }
 
-void ProcessCarrier::send_to(int process, ByteWriter& frame) {
-  processes_.send(process, kTag, frame.take());
+void ProcessCarrier::cut() {
+  const std::lock_guard lock(mutex_);
+  is_cut_ = true;
+}
+
+void ProcessCarrier::send_to(int process, std::span<const std::byte> frame) {
+  const std::lock_guard lock(mutex_);
+  if (!is_cut_) {
+    processes_.send(process, kTag, frame);
+  }
 }
 
 void ProcessCarrier::send_to_all(const ByteVector& frame) {
   for (int process = 0; process < processes_.size(); ++process) {
     if (process != processes_.rank() && !peers_[static_cast<std::size_t>(process)].lost) {
-      processes_.send(process, kTag, frame);
+      send_to(process, frame);
     }
   }
 }
@@ -55,7 +63,7 @@ void ProcessCarrier::post(RankId to, const model::ExecutorEvent& event) {
   frame.put(Frame::Event);
   frame.put(to);
   frame.put(event);
-  send_to(process_of(to), frame);
+  send_to(process_of(to), frame.bytes());
 }
 
 void ProcessCarrier::deliver(RankId to, model::TaskId consumer, std::vector<float> message) {
@@ -64,7 +72,7 @@ void ProcessCarrier::deliver(RankId to, model::TaskId consumer, std::vector<floa
   frame.put(to);
   frame.put(consumer);
   frame.put_all(std::span<const float>(message));
-  send_to(process_of(to), frame);
+  send_to(process_of(to), frame.bytes());
 }
 
 void ProcessCarrier::send(const Address& address, ByteVector letter) {
@@ -72,7 +80,7 @@ void ProcessCarrier::send(const Address& address, ByteVector letter) {
   frame.put(Frame::Letter);
   frame.put(address);
   frame.put_all(std::span<const std::byte>(letter));
-  send_to(process_of(address.to), frame);
+  send_to(process_of(address.to), frame.bytes());
 }
 
 void ProcessCarrier::say_farewell() {

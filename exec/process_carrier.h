@@ -10,7 +10,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "exec/host_world.h"
@@ -36,6 +38,9 @@ class ProcessCarrier : public Carrier {
   void post(model::RankId to, const model::ExecutorEvent& event) override;
   void deliver(model::RankId to, model::TaskId consumer, std::vector<float> message) override;
   void send(const Address& address, ByteVector letter) override;
+
+  // Nothing is sent after this, so that the processes may go while a rank that hangs stays.
+  void cut();
 
   // From the one thread that pumps.
 
@@ -69,7 +74,7 @@ class ProcessCarrier : public Carrier {
     ProcessWatch watch;
   };
   int process_of(model::RankId rank) const;
-  void send_to(int process, ByteWriter& frame);
+  void send_to(int process, std::span<const std::byte> frame);
   void send_to_all(const ByteVector& frame);
   void take(const model::Processes::Message& frame, HostWorld& world);
   void take_life(ByteReader& reader, int from, HostWorld& world);
@@ -77,6 +82,8 @@ class ProcessCarrier : public Carrier {
   void show_life(const HostWorld& world);
 
   model::Processes& processes_;
+  std::mutex mutex_;  // Of what is sent.
+  bool is_cut_ = false;
   int num_ranks_;
   std::vector<Peer> peers_;  // By process; of this one unused.
   Clock::time_point shown_;

@@ -209,7 +209,7 @@ TEST_F(TrainCommand, RefusesInWords) {
            {{"--set", "model.vocab_size=100"}, 2, "the model's vocabulary is 100"},
            {{"--set", "model.sequence_length=100000"}, 2, "needs one more"},
            {{"--policy", "fifo"}, 2, "policy.schedule: unknown value 'fifo'"},
-           {{"--policy", "1f1b", "--order", "file.txt"}, 2, "--order excludes --policy"},
+           {{"--policy", "1f1b", "--order", "file.txt"}, 2, "--policy excludes --order"},
            {{"--policy", "./gone.so"}, 2, "the policy cannot be loaded"},
            {{"--set", "training.experts.capacity_factor=0"}, 2, "would drop everything"},
            {{"--set", "training.experts.capacity=2"}, 2, "unknown key"},

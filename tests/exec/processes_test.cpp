@@ -222,6 +222,7 @@ TEST(ProcessFault, OfARankThatHangs) {
     job.hooks.before_task = [](const TaskMoment& moment) {
       if (is_second_step_of_rank_2(moment)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+        throw std::runtime_error("at last");  // What it would read is gone.
       }
     };
   });
@@ -236,11 +237,13 @@ TEST(ProcessFault, OfAProcessThatFallsSilent) {
     TinyJob tiny(tests::tiny_llama(), product(2, 1, 1, 0));
     tiny.job.watchdog = std::chrono::milliseconds(1500);
     tiny.job.hooks.before_task = [&](const TaskMoment& moment) {
-      if (moment.rank.value == 1 && moment.step == 1 && to_text(moment.task) == "F3.0") {
-        // Long enough for it to have told where it is.
+      if (moment.rank.value != 1 || moment.step != 1) {
+        return;
+      }
+      if (to_text(moment.task) == "F2.0") {  // Long enough for it to tell where it is.
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      } else if (to_text(moment.task) == "F3.0") {
         freezing.freeze();
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));
       }
     };
     return run_host(tiny.job, freezing);
