@@ -13,6 +13,7 @@
 #include "cli/plan.h"
 #include "cli/replay.h"
 #include "cli/search.h"
+#include "cli/shared_options.h"
 #include "cli/simulate.h"
 #include "cli/topology.h"
 #include "cli/train.h"
@@ -54,6 +55,7 @@ constexpr const char* kTrainExamples =
     "  megatwin train job.yaml\n"
     "  megatwin train job.yaml --set training.steps=1000 --resume\n"
     "  megatwin train job.yaml --policy dpp-breadth --log out/run.log --trace out/run.json\n"
+    "  mpirun -n 4 megatwin train job.yaml                      a process for each of 4 ranks\n"
     "  megatwin simulate job.yaml --replay out/run.log         the same decisions, from the log\n";
 
 constexpr const char* kPlanExamples =
@@ -64,31 +66,6 @@ constexpr const char* kPlanExamples =
 
 using Action = std::function<int()>;
 
-// Options that several commands have. What they fill must live as long as the command.
-void add_settings(CLI::App& command, std::vector<std::string>& settings, const char* help) {
-  command.add_option("--set", settings, help)->take_all()->allow_extra_args(false);
-}
-
-void add_memory_margin(CLI::App& command, double& margin) {
-  command.add_option("--memory-margin", margin, "Share of a GPU's memory to keep free: 0.05")
-      ->type_name("SHARE");
-}
-
-void add_threads(CLI::App& command, int& num_threads) {
-  command.add_option("--threads", num_threads, "0: as many as there are cores")
-      ->check(CLI::Range(0, 4096))
-      ->type_name("N");
-}
-
-void add_diagnostics(CLI::App& command, bool& as_json) {
-  command
-      .add_option_function<std::string>(
-          "--diagnostics", [&as_json](const std::string& format) { as_json = format == "json"; },
-          "text or json: how faults of the input are told")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("FORMAT");
-}
-
 // Registers options that fill a SimulateArguments which the action owns.
 Action add_simulate(CLI::App& app, const World& world, Console& console) {
   CLI::App* command =
@@ -96,6 +73,7 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
   auto arguments = std::make_shared<SimulateArguments>();
   command->add_option("files", arguments->files, "Scenario files (YAML)")->required();
   add_settings(*command, arguments->settings, "Set a key of every file: plan.tensor=4");
+  add_policy(*command, arguments->settings);
   command->add_option("--sweep", arguments->sweeps, "Run every value of a key: plan.tensor=2,4,8")
       ->take_all()
       ->allow_extra_args(false);
@@ -139,25 +117,31 @@ Action add_train(CLI::App& app, Console& console) {
   command->add_option("file", arguments->file, "Scenario file (YAML) with a data section")
       ->required();
   add_settings(*command, arguments->settings, "Set a key of the file: training.steps=100");
-  command->add_option("--backend", arguments->backend, "host: threads of this machine")
+  command->add_option("--backend", arguments->backend, "host: on processors, in fp32")
       ->check(CLI::IsMember({"host"}))
       ->type_name("WORLD");
-  command->add_option("--policy", arguments->policy, "A schedule, or dpp-depth or dpp-breadth")
-      ->type_name("NAME");
-  command->add_option("--order", arguments->order, "Run the order of a file")->type_name("FILE");
+  CLI::Option* policy = add_policy(*command, arguments->settings);
+  CLI::Option* order = command->add_option("--order", arguments->order, "Run the order of a file")
+                           ->type_name("FILE")
+                           ->excludes(policy);
   command->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint");
   command
       ->add_option("--from", arguments->weights_from,
                    "Start from weights of Hugging Face (model.safetensors)")
       ->type_name("FOLDER");
   command->add_option("--log", arguments->log, "Write every event and decision")->type_name("FILE");
-  command->add_option("--replay", arguments->replay, "Force the picks of a log")->type_name("LOG");
+  command->add_option("--replay", arguments->replay, "Force the picks of a log")
+      ->type_name("LOG")
+      ->excludes(policy)
+      ->excludes(order);
   command->add_option("--trace", arguments->trace, "Write the timeline for ui.perfetto.dev")
       ->type_name("FILE");
   command->add_option("--trace-steps", arguments->trace_steps, "Of so many steps")
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  command->add_flag("--print-launch", arguments->print_launch,
+                    "Only print the line that starts one process a rank");
   add_diagnostics(*command, arguments->json_diagnostics);
   command->footer(kTrainExamples);
   return [arguments, &console] { return train_command(*arguments, console); };

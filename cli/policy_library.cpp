@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "policies/policy_choice.h"
 #include "policies/user_policy.h"
 
 namespace megatwin::cli {
@@ -24,6 +25,20 @@ model::Result<policies::PolicyFactory> load_policy(const std::string& path) {
                  "megatwin_observation*, int64_t*)");
   }
   return policies::user_policy_factory(reinterpret_cast<policies::UserPolicyFunction>(symbol));
+}
+
+model::Result<policies::PolicyFactory> policy_of(const model::Plan& plan) {
+  if (!plan.policy_library.empty()) return load_policy(plan.policy_library);
+  return policies::policy_of(plan);
+}
+
+std::string policy_setting(const std::string& name) {
+  return (name.ends_with(".so") ? "policy=" : "policy.schedule=") + name;
+}
+
+std::string policy_setting_of_log(const std::string& name) {
+  return name == "list" || name == name_of(model::ScheduleKind::UserPolicy) ? ""
+                                                                            : policy_setting(name);
 }
 
 }  // namespace megatwin::cli

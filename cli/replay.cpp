@@ -6,10 +6,11 @@
 #include <optional>
 
 #include "cli/diagnostics.h"
-#include "cli/policy_name.h"
+#include "cli/policy_library.h"
 #include "cli/report/format.h"
 #include "cli/report/json_writer.h"
 #include "exec/run_log.h"
+#include "exec/training.h"
 #include "policies/replay.h"
 #include "scenarios/document.h"
 #include "scenarios/scenario.h"
@@ -29,22 +30,19 @@ model::Result<ReplayInput> read_input(const ReplayArguments& arguments) {
   ReplayInput input;
   MEGATWIN_TRY(input.log, traces::parse_log(arguments.log, text));
   std::vector<std::string> settings = arguments.settings;
-  if (input.log.policy != "list") {
-    const auto policy = policy_named(input.log.policy);
-    if (!policy || !policy->factory) {
-      return model::fail(option_problem(
-          arguments.log,
-          "was decided by '" + input.log.policy + "', a policy that this program does not have",
-          "the program that wrote it"));
-    }
-    input.policy = policy->factory;
+  if (const std::string setting = policy_setting_of_log(input.log.policy); !setting.empty()) {
+    settings.push_back(setting);
   }
   MEGATWIN_TRY(
       const scenarios::Scenario scenario,
       scenarios::load_scenario_file(arguments.file, {.set = settings, .needs_cluster = false}));
   input.job.transformer = scenario.jobs.front().transformer;
   input.job.plan = scenario.jobs.front().plan;
+  input.job.experts = exec::expert_settings(scenario.training);
   input.job.orders = input.job.plan.orders;
+  if (input.log.policy != "list") {
+    MEGATWIN_TRY(input.policy, policy_of(input.job.plan));
+  }
   input.job.policy = input.policy;
   const std::vector<std::string> problems =
       exec::host_problems(input.job.transformer, input.job.plan);

@@ -3,23 +3,27 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <optional>
+#include <sstream>
+#include <thread>
+#include <utility>
 
 #include "cli/diagnostics.h"
 #include "cli/files.h"
-#include "cli/policy_name.h"
-#include "cli/report/format.h"
+#include "cli/launched.h"
 #include "cli/report/perfetto_trace.h"
 #include "cli/report/training_report.h"
+#include "cli/train_input.h"
+#include "cli/training_launch.h"
+#include "cli/training_lines.h"
 #include "exec/run_log.h"
-#include "scenarios/document.h"
-#include "scenarios/scenario.h"
+#include "model/processes.h"
+#include "model/rank_layout.h"
 #include "traces/executor_log.h"
 
 namespace megatwin::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Set by the signal handler, which may touch nothing else.
 std::atomic<bool>& stop_asked() {
@@ -51,130 +55,6 @@ class StopSignals {
   using Handler = void (*)(int);
   Handler interrupt_ = SIG_DFL, terminate_ = SIG_DFL;
 };
-
-// Lines of a run: a table to `out`, and on a terminal one that says how far it is to `err`.
-class TrainingLines {
- public:
-  TrainingLines(Console& console, const exec::HostJob& job, bool table)
-      : console_(console),
-        table_(table),
-        first_step_(job.first_step),
-        num_steps_(job.steps),
-        every_(std::max(1, (job.steps - job.first_step) / 20)),
-        tokens_per_step_(static_cast<double>(job.plan.global_batch) *
-                         static_cast<double>(job.transformer.sequence_length)) {}
-  ~TrainingLines() { clear(); }
-  TrainingLines(const TrainingLines&) = delete;
-  TrainingLines& operator=(const TrainingLines&) = delete;
-
-  void show(const exec::TrainingStep& step) {
-    const std::chrono::duration<double> spent = Clock::now() - start_;
-    const int done = step.step - first_step_;
-    const double rate = tokens_per_step_ * done / spent.count();
-    const bool last = step.step == num_steps_;
-    if (table_ && (step.held_out_loss || !step.checkpoint.empty() || done % every_ == 0 || last ||
-                   done == 1)) {
-      clear();
-      if (!titled_) console_.out << terminal_training_titles();
-      titled_ = true;
-      console_.out << terminal_training_step(step, rate) << std::flush;
-    }
-    if (!console_.err_is_terminal || last) return;
-    const std::chrono::duration<double> since_shown = Clock::now() - shown_;
-    if (since_shown.count() < 0.3) return;
-    shown_ = Clock::now();
-    visible_ = true;
-    const model::Seconds left{spent.count() * (num_steps_ - step.step) / done};
-    console_.err << "\r\x1b[Kstep " << format_count(step.step) << " of " << format_count(num_steps_)
-                 << ", loss " << step.loss << ", " << format_tokens_per_second(rate) << ", "
-                 << format_time(left) << " left" << std::flush;
-  }
-
- private:
-  void clear() {
-    if (visible_) console_.err << "\r\x1b[K" << std::flush;
-    visible_ = false;
-  }
-
-  Console& console_;
-  bool table_;
-  int first_step_, num_steps_, every_;
-  double tokens_per_step_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point shown_ = start_;
-  bool titled_ = false;
-  bool visible_ = false;
-};
-
-model::Diagnostic fault(const std::string& option, const std::string& message,
-                        const std::string& allowed) {
-  return {.file = option, .message = message, .allowed = allowed};
-}
-
-// What the command line asks for, read in full.
-struct TrainInput {
-  exec::TrainingRequest request;
-  std::string name;
-  std::string policy_name = "list";
-  std::optional<traces::RunLog> replay;
-};
-
-model::Result<std::optional<NamedPolicy>> chosen_policy(const TrainArguments& arguments) {
-  if (arguments.policy.empty()) return std::optional<NamedPolicy>{};
-  if (!arguments.order.empty() || !arguments.replay.empty()) {
-    return model::fail(fault("--policy", "cannot go with an order or a log that is replayed",
-                             "one of --policy, --order and --replay"));
-  }
-  auto policy = policy_named(arguments.policy);
-  if (policy) return policy;
-  std::string allowed;
-  for (const std::string& name : policy_names()) allowed += (allowed.empty() ? "" : ", ") + name;
-  return model::fail(fault("--policy", "unknown policy '" + arguments.policy + "'", allowed));
-}
-
-// The scenario with what the options add to it.
-model::Result<scenarios::Scenario> load(const TrainArguments& arguments,
-                                        const std::optional<NamedPolicy>& policy) {
-  std::vector<std::string> settings = arguments.settings;
-  if (!arguments.order.empty()) {
-    settings.push_back("policy={schedule: order-file, order_file: '" + arguments.order + "'}");
-  }
-  if (policy && !policy->schedule.empty()) {
-    settings.push_back("policy.schedule=" + policy->schedule);
-  }
-  return scenarios::load_scenario_file(arguments.file, {.set = settings, .needs_cluster = false});
-}
-
-model::Result<traces::RunLog> read_log(const std::string& path) {
-  MEGATWIN_TRY(const std::string text, scenarios::read_file(path));
-  return traces::parse_log(path, text);
-}
-
-model::Result<TrainInput> read_input(const TrainArguments& arguments) {
-  MEGATWIN_TRY(const std::optional<NamedPolicy> policy, chosen_policy(arguments));
-  MEGATWIN_TRY(const scenarios::Scenario scenario, load(arguments, policy));
-  const model::Job& job = scenario.jobs.front();
-  TrainInput input{.name = job.name};
-  input.request = {.transformer = job.transformer,
-                   .plan = job.plan,
-                   .data = scenario.data,
-                   .settings = scenario.training,
-                   .executor = {.issue_depth = job.plan.issue_depth},
-                   .log = !arguments.log.empty(),
-                   .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,
-                   .resume = arguments.resume,
-                   .weights_from = arguments.weights_from,
-                   .stop = &stop_asked()};
-  if (policy && policy->factory) {
-    input.request.policy = policy->factory;
-    input.policy_name = arguments.policy;
-  }
-  if (!arguments.replay.empty()) {
-    MEGATWIN_TRY(input.replay, read_log(arguments.replay));
-    input.request.executor = exec::executor_options(*input.replay);
-  }
-  return input;
-}
 
 void write_records(const TrainArguments& arguments, const TrainInput& input,
                    const exec::HostJob& job, const exec::TrainingResult& result) {
@@ -211,54 +91,160 @@ int complain(const model::Diagnostics& faults, const TrainArguments& arguments, 
   return kExitBadInput;
 }
 
-}  // namespace
+// A run that can start, or the exit code with which it cannot and why, told on `console`.
+struct Prepared {
+  std::unique_ptr<exec::Training> training;
+  int code = kExitAnswer;
+};
+Prepared prepare(TrainInput& input, const TrainArguments& arguments, Console& console) {
+  if (input.replay && input.replay->policy != "list") {
+    input.request.policy = exec::recorded_policy(*input.replay);
+  }
+  auto training = exec::Training::prepare(input.request);
+  if (!training) return {nullptr, complain(training.error(), arguments, console)};
+  const exec::HostJob& job = (*training)->job();
+  const std::vector<std::string> reasons = exec::host_job_problems(job);
+  if (!reasons.empty()) return {nullptr, refuse(arguments, reasons, console)};
+  if (input.replay &&
+      input.replay->program_hash != exec::program_hash(exec::host_program_spec(job))) {
+    return {nullptr, complain({option_problem(arguments.replay, "is the log of another job",
+                                              "one of the same model, plan and schedule")},
+                              arguments, console)};
+  }
+  if (const model::Processes* processes = input.request.processes) {
+    const int ranks = model::RankLayout(job.plan).num_ranks();
+    if (ranks % processes->size() != 0) {
+      return {nullptr,
+              complain({option_problem("mpirun -n " + std::to_string(processes->size()),
+                                       "the plan has " + std::to_string(ranks) +
+                                           " ranks, which so many processes cannot share equally",
+                                       "-n " + std::to_string(ranks) + ", or a divisor of it")},
+                       arguments, console)};
+    }
+  }
+  return {*std::move(training)};
+}
 
-int train_command(const TrainArguments& arguments, Console& console) {
-  const StopSignals signals;
-  auto input = read_input(arguments);
-  if (!input) return complain(input.error(), arguments, console);
-  if (input->replay && input->replay->policy != "list") {
-    input->request.policy = exec::recorded_policy(*input->replay);
+void tell_fault(const exec::TrainingResult& result, Console& console) {
+  console.err << "megatwin: error: step " << result.host.fault->step + 1 << ": "
+              << exec::to_text(*result.host.fault) << "\n";
+  if (!result.last_checkpoint.empty()) {
+    console.err << "  the last checkpoint is " << result.last_checkpoint
+                << "; go on with --resume\n";
   }
-  auto prepared = exec::Training::prepare(input->request);
-  if (!prepared) return complain(prepared.error(), arguments, console);
-  exec::Training& training = **prepared;
-  const std::vector<std::string> reasons = exec::host_job_problems(training.job());
-  if (!reasons.empty()) return refuse(arguments, reasons, console);
-  if (input->replay &&
-      input->replay->program_hash != exec::program_hash(exec::host_program_spec(training.job()))) {
-    return complain({fault(arguments.replay, "is the log of another job",
-                           "one of the same model, plan and schedule")},
-                    arguments, console);
-  }
+  console.err << std::flush;
+}
+
+// After a fault other processes may hang or be gone, and cannot be waited for.
+void end_all(const exec::HostResult& result, model::Processes& processes) {
+  constexpr std::chrono::seconds kTimeToTell{3};
+  if (!result.tells) std::this_thread::sleep_for(kTimeToTell);
+  processes.abort(kExitMachine);
+}
+
+// Trains, and says what came of it.
+int train(std::unique_ptr<exec::Training> training, const TrainInput& input,
+          const TrainArguments& arguments, Console& console) {
   if (!arguments.json) {
-    console.out << terminal_training_head(input->name, training.job(), training.warnings());
+    console.out << terminal_training_head(input.name, training->job(), training->warnings());
   }
   exec::TrainingResult result;
   {
-    TrainingLines lines(console, training.job(), !arguments.json);
-    result = training.run([&](const exec::TrainingStep& step) { lines.show(step); });
+    TrainingLines lines(console, training->job(), !arguments.json);
+    result = training->run([&](const exec::TrainingStep& step) { lines.show(step); });
   }
-  const TrainingSummary summary{
-      .name = input->name,
-      .job = training.job(),
-      .result = result,
-      .is_text = input->request.data.kind == model::TrainingDataKind::Text,
-      .warnings = training.warnings()};
-  console.out << (arguments.json ? json_training(summary) : terminal_training_summary(summary));
+  model::Processes* processes = input.request.processes;
+  const bool is_first = processes == nullptr || processes->rank() == 0;
+  if (is_first) {
+    const TrainingSummary summary{
+        .name = input.name,
+        .job = training->job(),
+        .result = result,
+        .is_text = input.request.data.kind == model::TrainingDataKind::Text,
+        .warnings = training->warnings()};
+    console.out << (arguments.json ? json_training(summary) : terminal_training_summary(summary))
+                << std::flush;
+  }
   if (result.host.fault) {
-    console.err << "megatwin: error: step " << result.host.fault->step + 1 << ": "
-                << exec::to_text(*result.host.fault) << "\n";
-    if (!result.last_checkpoint.empty()) {
-      console.err << "  the last checkpoint is " << result.last_checkpoint
-                  << "; go on with --resume\n";
-    }
+    if (result.host.tells) tell_fault(result, console);
+    if (processes != nullptr) end_all(result.host, *processes);
     // A thread that hangs may still look at the run; it ends with the process.
-    if (result.host.abandoned) static_cast<void>(prepared->release());
+    if (result.host.abandoned) static_cast<void>(training.release());
     return kExitMachine;
   }
-  write_records(arguments, *input, training.job(), result);
+  if (is_first) write_records(arguments, input, training->job(), result);
   return kExitAnswer;
+}
+
+// Reads and prepares. Nothing in `input` when it cannot.
+int read_all(const TrainArguments& arguments, model::Processes* processes, Console& console,
+             std::optional<TrainInput>& input, Prepared& prepared) {
+  auto read = read_train_input(arguments);
+  if (!read) return complain(read.error(), arguments, console);
+  input = *std::move(read);
+  input->request.stop = &stop_asked();
+  input->request.processes = processes;
+  prepared = prepare(*input, arguments, console);
+  return prepared.code;
+}
+
+// What all processes must find alike.
+std::string what_is_trained(const TrainInput& input, const exec::Training& training) {
+  return "trains " + input.name + " from step " + std::to_string(training.first_step()) + " to " +
+         std::to_string(training.job().steps) + " by program " +
+         std::to_string(exec::program_hash(exec::host_program_spec(training.job())));
+}
+
+int train_together(const TrainArguments& arguments, model::Processes& processes, Console& console) {
+  std::ostringstream told;
+  Console own{.out = told, .err = told};
+  std::optional<TrainInput> input;
+  Prepared prepared;
+  const bool is_first = processes.rank() == 0;
+  const int code = read_all(arguments, &processes, is_first ? console : own, input, prepared);
+  const Agreement agreement =
+      agree(processes, code != kExitAnswer && !is_first ? told.str()
+                       : prepared.training ? what_is_trained(*input, *prepared.training)
+                                           : "");
+  if (code != kExitAnswer) return code;
+  if (!agreement.reached) {
+    if (is_first) {
+      console.err << "megatwin: error: process " << agreement.dissenter
+                  << " of this run finds otherwise than process 0:\n"
+                  << agreement.saying << "\n";
+    }
+    return kExitBadInput;
+  }
+  std::ostream nowhere(nullptr);
+  Console silent{.out = nowhere, .err = console.err};
+  return train(std::move(prepared.training), *input, arguments, is_first ? console : silent);
+}
+
+int print_launch(const TrainArguments& arguments, Console& console) {
+  const auto input = read_train_input(arguments);
+  if (!input) return complain(input.error(), arguments, console);
+  const auto reasons = exec::host_problems(input->request.transformer, input->request.plan);
+  if (!reasons.empty()) return refuse(arguments, reasons, console);
+  console.out << training_launch_line(arguments,
+                                      model::RankLayout(input->request.plan).num_ranks());
+  return kExitAnswer;
+}
+
+}  // namespace
+
+int train_command(const TrainArguments& arguments, Console& console) {
+  if (arguments.print_launch) return print_launch(arguments, console);
+  const StopSignals signals;
+  if (is_launched_with_others()) {
+    return run_together(console, [&](model::Processes& processes) {
+      return train_together(arguments, processes, console);
+    });
+  }
+  std::optional<TrainInput> input;
+  Prepared prepared;
+  const int code = read_all(arguments, nullptr, console, input, prepared);
+  if (code != kExitAnswer) return code;
+  return train(std::move(prepared.training), *input, arguments, console);
 }
 
 }  // namespace megatwin::cli

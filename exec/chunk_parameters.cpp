@@ -6,12 +6,14 @@ namespace megatwin::exec {
 namespace {
 
 // The shard of a unit, in places of the chunk.
-Slice shard_of_unit(const ModelShape& shape, const ParameterUnit& unit,
-                    const ReplicaMember& member) {
-  const Slice shard = unit.experts
-                          ? shard_of(unit.place.size, member.expert_data, shape.expert_replicas)
-                          : shard_of(unit.place.size, member.data, shape.replicas);
+Slice shard_of_unit(const ModelShape& shape, const ParameterUnit& unit, int replica) {
+  const Slice shard =
+      shard_of(unit.place.size, replica, unit.experts ? shape.expert_replicas : shape.replicas);
   return {unit.place.offset + shard.offset, shard.size};
+}
+
+int replica_of(const ParameterUnit& unit, const ReplicaMember& member) {
+  return unit.experts ? member.expert_data : member.data;
 }
 
 // `place`, which counts from the begin of the chunk, counted from that of the bundle.
@@ -21,11 +23,15 @@ Slice in_bundle(const ParameterBundle& bundle, const Slice& place) {
 
 }  // namespace
 
+Slice stepped_slice(const ModelShape& shape, const ParameterUnit& unit, int replica) {
+  return shape.zero_stage > 0 ? shard_of_unit(shape, unit, replica) : unit.place;
+}
+
 HeldSizes held_sizes(const ModelShape& shape, const ParameterTable& table,
                      const ReplicaMember& member) {
   HeldSizes sizes;
   for (const ParameterUnit& unit : table.units) {
-    const std::int64_t shard = shard_of_unit(shape, unit, member).size;
+    const std::int64_t shard = shard_of_unit(shape, unit, replica_of(unit, member)).size;
     sizes.weights += shape.shards_weights() ? shard : unit.place.size;
     sizes.gradients += shape.shards_gradients() ? shard : unit.place.size;
     sizes.stepped += shape.zero_stage > 0 ? shard : unit.place.size;
@@ -52,10 +58,11 @@ ChunkParameters::ChunkParameters(const ModelShape& shape, const ParameterTable& 
   Layout weights;
   Layout gradients;
   for (const ParameterUnit& unit : table.units) {
-    const Slice shard = shard_of_unit(shape, unit, member);
+    const int replica = replica_of(unit, member);
+    const Slice shard = shard_of_unit(shape, unit, replica);
     HeldUnit& held = units_.emplace_back();
     held.experts = unit.experts;
-    held.stepped = shape.zero_stage > 0 ? shard : unit.place;
+    held.stepped = stepped_slice(shape, unit, replica);
     held.weights_at = shape.shards_weights() ? shard : unit.place;
     held.gradients_at = shape.shards_gradients() ? shard : unit.place;
     held.weights = weights.take(held.weights_at.size).of(std::span<float>(weights_));

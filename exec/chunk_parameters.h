@@ -23,6 +23,9 @@ struct HeldUnit {
   std::span<float> weights, gradients;
 };
 
+// The part of a unit that the n-th of its replicas steps, in places of the chunk.
+Slice stepped_slice(const ModelShape& shape, const ParameterUnit& unit, int replica);
+
 // Numbers that are held throughout.
 struct HeldSizes {
   std::int64_t weights = 0, gradients = 0, stepped = 0;

@@ -51,21 +51,20 @@ void HostBackend::issue_reduce(RankId, model::ChunkId chunk) {
 void HostBackend::issue_optimizer(RankId) {
   optimizer_issued_ = true;
   if (setup_.job.gradient_norm_max > 0) {
-    setup_.norm.join(setup_.rank, setup_.model.norm_parts());
+    setup_.norm.join(setup_.model.norm_parts());
   }
 }
 
 void HostBackend::return_credit(RankId, TaskId consumer) {
   const Message& message = setup_.program.receives[static_cast<std::size_t>(consumer.value)];
-  setup_.world.mailbox(at_stage(message.stage))
-      .post({.kind = ExecutorEventKind::CreditReturned, .id = message.channel});
+  setup_.world.post(at_stage(message.stage),
+                    {.kind = ExecutorEventKind::CreditReturned, .id = message.channel});
 }
 
 void HostBackend::announce(RankId, TaskId task) {
   for (const RankId member : setup_.lockstep) {
     if (member != setup_.rank) {
-      setup_.world.mailbox(member).post(
-          {.kind = ExecutorEventKind::OrderAnnounced, .id = task.value});
+      setup_.world.post(member, {.kind = ExecutorEventKind::OrderAnnounced, .id = task.value});
     }
   }
 }
@@ -142,7 +141,7 @@ void HostBackend::run_optimizer() {
 void HostBackend::send(TaskId producer) {
   const Message& message = setup_.program.sends[static_cast<std::size_t>(producer.value)];
   const auto made = outbox_.find(producer);
-  setup_.world.mailbox(at_stage(message.stage)).deliver(message.task, std::move(made->second));
+  setup_.world.deliver(at_stage(message.stage), message.task, std::move(made->second));
   outbox_.erase(made);
   const auto made_at = made_at_.find(producer);
   if (made_at == made_at_.end()) {

@@ -1,7 +1,7 @@
 // The host world behind policies/backend.h, for one rank: what the Executor issues is queued and
 // run by the rank's own thread when it asks for work, so that all calls return at once. Messages go
-// to the mailbox of the receiver when their producer is done; data-parallel traffic is joined, see
-// exec/replica_exchange.h.
+// to the mailbox of the receiver when their producer is done, through the world when it is in
+// another process; data-parallel traffic is joined, see exec/replica_exchange.h.
 #ifndef MEGATWIN_EXEC_HOST_BACKEND_H_
 #define MEGATWIN_EXEC_HOST_BACKEND_H_
 

@@ -24,6 +24,10 @@
 #include "policies/policy.h"
 #include "policies/schedule.h"
 
+namespace megatwin::model {
+class Processes;
+}  // namespace megatwin::model
+
 namespace megatwin::exec {
 
 // Where training data comes from: the same micro-batch for the same numbers, whoever asks. Called
@@ -50,12 +54,13 @@ struct HostHooks {
   std::function<void(const TaskMoment&, std::span<float> message)> after_task;
 };
 
-// Where a run stands between two steps. The state is that of all chunks of all ranks; nobody else
-// touches it meanwhile.
+// Where a run stands between two steps.
 struct StepEnd {
   int step = 0;     // The one that is done, from 0.
   double loss = 0;  // Mean nats per token.
-  std::span<const ChunkState> state;
+  // Of all chunks of all ranks, fetched from other processes when called. Nobody else touches it
+  // meanwhile; not to be kept.
+  std::function<std::span<const ChunkState>()> state;
 };
 
 struct HostJob {
@@ -83,10 +88,11 @@ struct HostJob {
   HostHooks hooks;
   // Nothing done by any rank for so long ends the run. Longer than any task takes.
   std::chrono::milliseconds watchdog{10'000};
-  // Called before the first step with the first weights: to put others in their place.
+  // Called before the first step with the first weights: to put others in their place. In each of
+  // several processes with its own.
   std::function<void(std::span<const ChunkState>)> on_start;
-  // Called by one thread after each step, however long it takes; says whether to go on. What it
-  // throws is a fault of rank 0.
+  // Called by the thread of rank 0 after each step, however long it takes; says whether to go on.
+  // What it throws is a fault of rank 0.
   std::function<bool(const StepEnd&)> on_step;
 };
 
@@ -110,8 +116,11 @@ struct HostResult {
   // A rank hangs: its thread goes on by itself and may still read the job's tokens and hooks. There
   // are no reports and no hash, and the process should end.
   bool abandoned = false;
+  // Whether it is up to this process to say what came of the run: the first that lives.
+  bool tells = true;
+  // Of all ranks in the process of rank 0; elsewhere of its own, already sent there.
   std::vector<HostRankReport> ranks;
-  // Of all weights in the order of chunks and ranks: equal bits, equal hash.
+  // Of all weights in the order of ranks and chunks: equal bits, equal hash. At rank 0.
   std::uint64_t weights_hash = 0;
 };
 
@@ -127,6 +136,10 @@ model::ProgramSpec host_program_spec(const HostJob& job);
 // waited for until `watchdog` and a second after the last thing that got done.
 // Requires: host_job_problems() is empty.
 HostResult run_host(const HostJob& job);
+// The same with an equal share of the ranks in each process: the same bits. After a fault other
+// processes may be gone or hang, and this one should abort() the others.
+// Requires: the number of processes divides that of the ranks; all are given the same job.
+HostResult run_host(const HostJob& job, model::Processes& processes);
 
 }  // namespace megatwin::exec
 

@@ -1,328 +1,45 @@
-#include <bit>
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include "exec/host_backend.h"
 #include "exec/host_job.h"
-#include "exec/lockstep.h"
-#include "exec/norm_exchange.h"
-#include "exec/rank_model.h"
-#include "exec/replica_exchange.h"
-#include "exec/thread_groups.h"
+#include "exec/host_rank.h"
+#include "exec/process_carrier.h"
 #include "model/assert.h"
-#include "model/program/program_builder.h"
-#include "model/rank_layout.h"
 #include "policies/policy_choice.h"
 
 namespace megatwin::exec {
 namespace {
 
-using model::RankCoordinates;
 using model::RankId;
-using policies::Executor;
-using policies::OrderSource;
 using Activity = HostWorld::Activity;
+using Clock = std::chrono::steady_clock;
 
-// What all ranks of a run read.
-struct RunShared {
-  explicit RunShared(const HostJob& host_job)
-      : job(host_job),
-        spec(host_program_spec(job)),
-        programs(model::build_programs(spec)),
-        orders(job.policy ? std::vector<policies::Order>{} : policies::schedule_orders(spec)),
-        shape(model_shape(job.transformer, job.plan, job.experts)),
-        layout(job.plan),
-        lockstep(lockstep_groups(job.plan, layout)),
-        world(layout.num_ranks()),
-        norm(world),
-        step_end(world, all_ranks()),
-        micro_batch_losses(static_cast<std::size_t>(job.plan.data * job.plan.context) *
-                           static_cast<std::size_t>(job.plan.num_micro_batches())) {
-    for (int stage = 0; stage < job.plan.pipeline; ++stage) {
-      for (std::int32_t chunk = 0; chunk < job.plan.model_chunks; ++chunk) {
-        exchanges.push_back(std::make_unique<ReplicaExchange>(
-            world, ReplicaExchangeSetup{.layout = layout,
-                                        .stage = {stage},
-                                        .chunk = {chunk},
-                                        .zero_stage = job.plan.zero_stage}));
-      }
-    }
-    if (shape.tied) {
-      tie_ends();
-    }
-  }
-  ReplicaExchange& exchange(model::StageId stage, std::size_t chunk) {
-    const auto first = static_cast<std::size_t>(stage.value * job.plan.model_chunks);
-    return *exchanges[first + chunk];
-  }
-  // The embedding is in the first virtual stage, the head in the last one.
-  void tie_ends() {
-    const model::PipelineShape& pipeline = programs.front().shape;
-    const int last = pipeline.virtual_stages() - 1;
-    if (last == 0) {
-      return;
-    }
-    const auto exchange_of = [&](int virtual_stage) -> ReplicaExchange& {
-      return exchange(pipeline.stage_of(virtual_stage),
-                      static_cast<std::size_t>(pipeline.chunk_of(virtual_stage).value));
-    };
-    ReplicaExchange::tie(exchange_of(0), exchange_of(last));
-  }
-  std::vector<RankId> all_ranks() const {
-    std::vector<RankId> ranks;
-    for (std::int32_t rank = 0; rank < layout.num_ranks(); ++rank) {
-      ranks.push_back({rank});
-    }
-    return ranks;
-  }
+constexpr std::chrono::milliseconds kLook{20};
+constexpr std::chrono::seconds kGrace{1};
+// Signs of life are due ten times a second; a process may well be a few of them late.
+constexpr std::chrono::milliseconds kSilence{1000};
 
-  const HostJob job;  // A copy: a rank that hangs may outlive the caller's.
-  model::ProgramSpec spec;
-  std::vector<model::Program> programs;  // One a stage.
-  std::vector<policies::Order> orders;   // One a stage, without a policy.
-  ModelShape shape;
-  model::RankLayout layout;
-  std::vector<std::vector<RankId>> lockstep;  // By rank.
-  HostWorld world;
-  NormExchange norm;
-  MeetingPoint step_end;
-  std::vector<std::unique_ptr<ReplicaExchange>> exchanges;  // By stage, then chunk.
-  // Of the step that runs: each element is written by one rank, read by rank 0 between the two
-  // meetings that end the step.
-  std::vector<double> micro_batch_losses;
-  std::vector<double> losses, gradient_norms;
-  bool last_step = false;  // Said by rank 0 between the meetings.
-  std::vector<ChunkState> state;
-  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-};
-
-// One rank: what it owns, and the loop of its thread.
-class HostRank {
- public:
-  HostRank(RunShared& shared, RankId rank, ThreadGroups groups)
-      : shared_(shared),
-        rank_(rank),
-        coordinates_(shared.layout.coordinates(rank)),
-        program_(shared.programs[static_cast<std::size_t>(coordinates_.pipeline)]),
-        groups_(std::move(groups)),
-        model_({shared.job, shared.shape, program_, coordinates_}, groups_.all(), arena_plan()),
-        backend_({shared.job, shared.layout, program_, rank, shared.world, model_, lockstep(),
-                  join_exchanges(), shared.norm, shared.start}) {
-    groups_.wait_by([this](const auto& done) { wait(done); });
-    report_.rank = rank;
-    report_.stage = program_.stage;
-  }
-
-  // The body of the thread.
-  void run() {
-    try {
-      step_ = shared_.job.first_step;
-      while (step_ < shared_.job.steps && !shared_.last_step) {
-        run_step();
-        ++step_;
-      }
-    } catch (const WorldStopped&) {
-      return;
-    } catch (const std::exception& error) {
-      const bool between = shared_.world.activity(rank_).task == Activity::BetweenSteps;
-      shared_.world.fail(
-          {rank_, step_, between ? "after the step" : backend_.activity(), error.what()});
-    }
-  }
-
-  HostRankReport take_report() {
-    report_.executed = backend_.executed();
-    report_.state = model_.state_bytes();
-    report_.timeline = backend_.timeline();
-    report_.activations_max = model_.memory().live_max();
-    report_.activations_reserved = model_.memory().high_water();
-    return std::move(report_);
-  }
-  RankModel& model() { return model_; }
-  RankId rank() const { return rank_; }
-  // From any thread.
-  std::string text_of(const Activity& activity) const {
-    switch (activity.task) {
-      case Activity::Waits:
-        return "waits for another rank";
-      case Activity::BetweenSteps:
-        return "after the step";
-      case Activity::Optimizer:
-        return "optimizer";
-    }
-    return to_text(program_.tasks[static_cast<std::size_t>(activity.task)]);
-  }
-
- private:
-  std::span<const RankId> lockstep() const {
-    return shared_.lockstep[static_cast<std::size_t>(rank_.value)];
-  }
-  bool decides() const { return lockstep().front() == rank_; }
-
-  std::optional<model::ArenaPlan> arena_plan() const {
-    if (shared_.job.policy) {
-      return std::nullopt;
-    }
-    const auto stage = static_cast<std::size_t>(coordinates_.pipeline);
-    return model::plan_arena({program_.shape, shared_.spec.stages[stage], shared_.orders[stage]});
-  }
-
-  std::vector<ReplicaExchange*> join_exchanges() {
-    std::vector<ReplicaExchange*> exchanges;
-    for (std::size_t chunk = 0; chunk < model_.chunks().size(); ++chunk) {
-      ReplicaExchange& exchange = shared_.exchange(program_.stage, chunk);
-      ModelChunk& part = *model_.chunks()[chunk];
-      exchange.add({rank_, part.units(), &part.table()});
-      exchanges.push_back(&exchange);
-    }
-    return exchanges;
-  }
-
-  void run_step() {
-    const HostJob& job = shared_.job;
-    if (job.log) {
-      report_.logs.emplace_back();
-    }
-    const bool dynamic = static_cast<bool>(job.policy);
-    if (dynamic && decides()) {
-      policy_ = job.policy(program_, rank_);  // A step stands for itself.
-    }
-    policies::ExecutorScratch scratch;
-    const auto stage = static_cast<std::size_t>(coordinates_.pipeline);
-    Executor executor({.program = program_,
-                       .rank = rank_,
-                       .backend = backend_,
-                       .scratch = scratch,
-                       .source = !dynamic    ? OrderSource::List
-                                 : decides() ? OrderSource::Policy
-                                             : OrderSource::Announced,
-                       .order = dynamic ? std::span<const model::TaskId>{}
-                                        : std::span<const model::TaskId>{shared_.orders[stage]},
-                       .policy = policy_.get(),
-                       .options = job.executor,
-                       .log = job.log ? &report_.logs.back() : nullptr});
-    executor_ = &executor;
-    backend_.start_step(step_);
-    executor.on_event({});
-    // A gradient may still wait for a receive slot when the optimizer is done.
-    while (!executor.finished() || backend_.has_unsent()) {
-      consume_events();
-      if (const auto event = backend_.run_next()) {
-        executor.on_event(*event);
-        continue;
-      }
-      park();
-    }
-    executor_ = nullptr;
-    end_step();
-  }
-
-  // Between the two meetings nobody posts, so that what is left in the mailboxes is of this step.
-  void end_step() {
-    keep_losses();
-    const auto wait_here = [this](const auto& done) { wait(done); };
-    shared_.step_end.meet(wait_here);
-    shared_.world.mailbox(rank_).clear_events();
-    if (rank_.value == 0) {
-      double sum = 0;
-      for (const double loss : shared_.micro_batch_losses) {
-        sum += loss;
-      }
-      const auto num_micro_batches =
-          static_cast<double>(shared_.job.plan.num_micro_batches() * shared_.job.plan.data);
-      shared_.losses.push_back(sum / num_micro_batches);
-      if (const auto norm = shared_.norm.norm()) {
-        shared_.gradient_norms.push_back(*norm);
-      }
-      shared_.norm.reset();
-      if (shared_.job.on_step) {
-        shared_.world.set_activity(rank_, {step_, Activity::BetweenSteps});
-        shared_.last_step = !shared_.job.on_step({step_, shared_.losses.back(), shared_.state});
-        shared_.world.progress();
-      }
-    }
-    shared_.step_end.meet(wait_here);
-  }
-
-  void keep_losses() {
-    const bool has_head = model_.chunks().back()->part().has_head;
-    if (!has_head || coordinates_.tensor != 0) {
-      return;
-    }
-    const int replica = coordinates_.data * shared_.job.plan.context + coordinates_.context;
-    const std::size_t first = static_cast<std::size_t>(replica) * backend_.losses().size();
-    for (std::size_t i = 0; i < backend_.losses().size(); ++i) {
-      shared_.micro_batch_losses[first + i] = backend_.losses()[i];
-    }
-  }
-
-  void consume_events() {
-    events_.clear();
-    shared_.world.mailbox(rank_).take_events(events_);
-    for (const model::ExecutorEvent& event : events_) {
-      backend_.note_event(event);
-      executor_->on_event(event);
-    }
-  }
-
-  // A rank that waits inside a task for its group goes on consuming events, so that a credit or an
-  // announcement that others need is never stuck behind it.
-  void wait(const std::function<bool()>& done) {
-    while (!done()) {
-      if (executor_ != nullptr) {
-        consume_events();
-      }
-      if (done()) {
-        return;
-      }
-      park();
-    }
-  }
-
-  // Whether the run has come to a stand is found out by whoever waits for the ranks.
-  void park() {
-    const Activity before = shared_.world.activity(rank_);
-    shared_.world.set_activity(rank_, {step_, Activity::Waits});
-    shared_.world.mailbox(rank_).park(shared_.job.watchdog);
-    shared_.world.set_activity(rank_, before);
-    if (shared_.world.failed()) {
-      throw WorldStopped();
-    }
-  }
-
-  RunShared& shared_;
-  RankId rank_;
-  RankCoordinates coordinates_;
-  const model::Program& program_;
-  ThreadGroups groups_;
-  RankModel model_;
-  HostBackend backend_;
-  std::unique_ptr<policies::Policy> policy_;
-  Executor* executor_ = nullptr;  // While a step runs.
-  int step_ = 0;
-  std::vector<model::ExecutorEvent> events_;
-  HostRankReport report_;
-};
-
-std::vector<std::unique_ptr<HostRank>> make_ranks(RunShared& shared) {
-  std::vector<std::unique_ptr<HostRank>> ranks;
-  ThreadGroupMaker maker(shared.world, shared.layout);
-  for (const RankId rank : shared.all_ranks()) {
-    ranks.push_back(std::make_unique<HostRank>(shared, rank, maker.groups_of(rank)));
-  }
-  return ranks;
+LocalRanks local_ranks(const HostJob& job, const ProcessCarrier* carrier) {
+  return carrier != nullptr ? carrier->local()
+                            : LocalRanks{0, model::RankLayout(job.plan).num_ranks()};
 }
 
-// The threads of a run, kept alive by each of them.
+// The threads of the ranks of this process, kept alive by each of them.
 struct HostRun : std::enable_shared_from_this<HostRun> {
-  explicit HostRun(const HostJob& job) : shared(job), ranks(make_ranks(shared)) {
-    for (const auto& rank : ranks) {
-      const auto state = rank->model().state(rank->rank());
+  // The carrier is null when no other process takes part.
+  HostRun(const HostJob& job, std::unique_ptr<ProcessCarrier> process_carrier)
+      : carrier(std::move(process_carrier)),
+        shared(job, local_ranks(job, carrier.get()), carrier.get()) {
+    const LocalRanks& local = shared.world.local();
+    for (std::int32_t rank = local.first; rank < local.first + local.count; ++rank) {
+      ranks.push_back(std::make_unique<HostRank>(shared, RankId{rank}));
+      const auto state = ranks.back()->model().state({rank});
       shared.state.insert(shared.state.end(), state.begin(), state.end());
     }
     if (job.on_start) {
@@ -341,96 +58,183 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
     }
   }
 
-  // Ends the run when nothing gets done. Whether all threads have ended: one that hangs is left to
-  // itself a second after the fault.
+  // Ends the run when nothing gets done or a process is gone. Whether all threads have ended: one
+  // that hangs is left to itself a second after the fault.
   bool wait_for_all() {
-    using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::milliseconds kLook{20};
-    constexpr std::chrono::seconds kGrace{1};
     Clock::time_point moved = Clock::now();
-    std::uint64_t progress = shared.world.progress_made();
-    std::unique_lock lock(mutex);
-    while (num_ended < std::ssize(ranks)) {
-      ended.wait_for(lock, kLook);
+    std::uint64_t progress = progress_made();
+    while (!all_ended()) {
+      look();
       const Clock::time_point now = Clock::now();
       if (shared.world.failed()) {
+        tell_others();
         if (now - moved > kGrace + shared.job.watchdog) break;
         continue;
       }
-      const bool between = shared.world.activity({0}).task == Activity::BetweenSteps;
-      if (between || progress != shared.world.progress_made()) {
-        progress = shared.world.progress_made();
+      find_lost();
+      const bool between =
+          shared.world.activity({0}).task == Activity::BetweenSteps && !shared.world.waits({0});
+      const bool starts = carrier && !carrier->all_heard();
+      if (between || starts || progress != progress_made()) {
+        progress = progress_made();
         moved = now;
-      } else if (now - moved > shared.job.watchdog) {
+      } else if (now - moved > shared.job.watchdog && judges()) {
         shared.world.fail(stand_still());
       }
     }
-    const bool all = num_ended == std::ssize(ranks);
-    lock.unlock();
+    const bool all = all_ended();
     for (std::thread& thread : threads) {
       all ? thread.join() : thread.detach();
     }
     return all;
   }
 
-  // Who is inside of something while nothing gets done; else all wait for each other, and it is the
-  // first.
-  Fault stand_still() {
-    const std::string what =
-        "no rank got anything done for " + std::to_string(shared.job.watchdog.count()) + " ms";
-    for (const auto& rank : ranks) {
-      const Activity activity = shared.world.activity(rank->rank());
-      if (activity.task != Activity::Waits) {
-        return {rank->rank(), activity.step, rank->text_of(activity), what};
-      }
+  // Waits for the ends of all processes, so that nothing is under way to one that is gone.
+  void leave() {
+    if (!carrier) {
+      return;
     }
-    const Activity activity = shared.world.activity({0});
-    return {{0}, activity.step, ranks.front()->text_of(activity), what};
+    tell_others();
+    carrier->say_farewell();
+    while (!shared.world.failed() && !carrier->all_left()) {
+      look();
+      find_lost();
+    }
+    tell_others();
   }
 
+  bool tells() const { return !carrier || carrier->is_first_alive(); }
+
+  std::unique_ptr<ProcessCarrier> carrier;
   RunShared shared;
   std::vector<std::unique_ptr<HostRank>> ranks;
   std::vector<std::thread> threads;
   std::mutex mutex;
   std::condition_variable ended;
-  int num_ended = 0;
+  std::atomic<std::ptrdiff_t> num_ended = 0;
+
+ private:
+  bool all_ended() const { return num_ended == std::ssize(ranks); }
+
+  // For a while, or until all local ranks have ended.
+  void look() {
+    if (!carrier) {
+      std::unique_lock lock(mutex);
+      ended.wait_for(lock, kLook, [&] { return all_ended(); });
+      return;
+    }
+    constexpr std::chrono::microseconds kFirst{10}, kLongest{200};
+    std::chrono::microseconds pause = kFirst;
+    const bool had_ended = all_ended();
+    const Clock::time_point start = Clock::now();
+    while (Clock::now() - start < kLook && all_ended() == had_ended) {
+      if (carrier->pump(shared.world)) {
+        pause = kFirst;
+        continue;
+      }
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongest);
+    }
+  }
+
+  std::uint64_t progress_made() const {
+    return shared.world.progress_made() + (carrier ? carrier->progress_elsewhere() : 0);
+  }
+  // One process says that the run stands still: it alone knows exactly what rank 0 is at.
+  bool judges() const { return shared.world.local().first == 0; }
+
+  void tell_others() {
+    if (carrier && shared.world.failed()) {
+      carrier->tell(*shared.world.fault(), lost);
+    }
+  }
+
+  void find_lost() {
+    if (!carrier) {
+      return;
+    }
+    const std::chrono::milliseconds silence_max = std::max(shared.job.watchdog, kSilence);
+    const auto found = carrier->find_lost(silence_max);
+    if (!found) {
+      return;
+    }
+    lost = found->process;
+    const LocalRanks ranks_lost = carrier->ranks_of(found->process);
+    const std::string process = "process " + std::to_string(found->process);
+    shared.world.fail(fault_of(busiest(ranks_lost),
+                               found->is_silent
+                                   ? process + " gave no sign of life for " + text_of(silence_max)
+                                   : process + " is gone"));
+  }
+
+  // Who is inside of something while nothing gets done; else all wait for each other, and it is the
+  // first.
+  Fault stand_still() {
+    return fault_of(busiest({0, shared.world.num_ranks()}),
+                    "no rank got anything done for " + text_of(shared.job.watchdog));
+  }
+  RankId busiest(const LocalRanks& among) const {
+    for (std::int32_t rank = among.first; rank < among.first + among.count; ++rank) {
+      if (!shared.world.waits({rank})) {
+        return {rank};
+      }
+    }
+    return {among.first};
+  }
+  Fault fault_of(RankId rank, const std::string& what) const {
+    const Activity activity = shared.world.activity(rank);
+    const std::string text = shared.text_of(rank, activity);
+    return {.rank = rank,
+            .step = activity.step,
+            .task = shared.world.waits(rank) ? "waits in or after " + text : text,
+            .what = what};
+  }
+  static std::string text_of(std::chrono::milliseconds time) {
+    return std::to_string(time.count()) + " ms";
+  }
+
+  std::optional<int> lost;
 };
 
-// Fowler-Noll-Vo 1a over the bytes.
-std::uint64_t hash_weights(std::uint64_t hash, std::span<const float> weights) {
-  for (const float weight : weights) {
-    hash = (hash ^ std::bit_cast<std::uint32_t>(weight)) * 0x100000001b3u;
+HostResult run(const HostJob& job, std::unique_ptr<ProcessCarrier> carrier) {
+  MEGATWIN_ASSERT(host_job_problems(job).empty(), host_job_problems(job).front());
+  const auto run = std::make_shared<HostRun>(job, std::move(carrier));
+  run->start();
+  HostResult result;
+  result.abandoned = !run->wait_for_all();
+  run->leave();
+  result.fault = run->shared.world.fault();
+  result.tells = run->tells();
+  result.losses = run->shared.losses;
+  if (result.abandoned) {
+    if (run->carrier) run->carrier->cut();
+    return result;
   }
-  return hash;
+  result.gradient_norms = run->shared.gradient_norms;
+  result.weights_hash = run->shared.weights_hash;
+  for (const auto& rank : run->ranks) {
+    result.ranks.push_back(rank->take_report());
+  }
+  std::move(run->shared.reports_of_others.begin(), run->shared.reports_of_others.end(),
+            std::back_inserter(result.ranks));
+  return result;
+}
+
+HostJob decided(const HostJob& job) {
+  HostJob decided = job;
+  if (!job.policy && model::is_dynamic(job.plan.schedule)) {
+    decided.policy = policies::policy_of(job.plan);
+  }
+  return decided;
 }
 
 }  // namespace
 
-HostResult run_host(const HostJob& job) {
-  if (!job.policy && model::is_dynamic(job.plan.schedule)) {
-    HostJob decided = job;
-    decided.policy = policies::policy_of(job.plan);
-    return run_host(decided);
-  }
-  MEGATWIN_ASSERT(host_job_problems(job).empty(), host_job_problems(job).front());
-  const auto run = std::make_shared<HostRun>(job);
-  run->start();
-  HostResult result;
-  result.abandoned = !run->wait_for_all();
-  result.losses = run->shared.losses;
-  result.fault = run->shared.world.fault();
-  if (result.abandoned) {
-    return result;
-  }
-  result.gradient_norms = run->shared.gradient_norms;
-  result.weights_hash = 0xcbf29ce484222325u;
-  for (const auto& rank : run->ranks) {
-    result.ranks.push_back(rank->take_report());
-    for (const auto& chunk : rank->model().chunks()) {
-      result.weights_hash = hash_weights(result.weights_hash, chunk->weights());
-    }
-  }
-  return result;
+HostResult run_host(const HostJob& job) { return run(decided(job), nullptr); }
+
+HostResult run_host(const HostJob& job, model::Processes& processes) {
+  const int num_ranks = model::RankLayout(job.plan).num_ranks();
+  return run(decided(job), std::make_unique<ProcessCarrier>(processes, num_ranks));
 }
 
 }  // namespace megatwin::exec

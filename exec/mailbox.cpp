@@ -1,5 +1,6 @@
 #include "exec/mailbox.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "model/assert.h"
@@ -8,6 +9,7 @@ namespace megatwin::exec {
 
 using model::ExecutorEvent;
 using model::ExecutorEventKind;
+using model::RankId;
 using model::TaskId;
 
 // Requires: mutex_ is held.
@@ -35,6 +37,12 @@ void Mailbox::put(TaskId consumer, std::vector<float> message) {
   messages_[consumer] = std::move(message);
 }
 
+void Mailbox::put_letter(RankId from, const Channel& channel, ByteVector letter) {
+  const std::lock_guard lock(mutex_);
+  letters_[{channel, from}].push_back(std::move(letter));
+  signal();
+}
+
 void Mailbox::wake() {
   const std::lock_guard lock(mutex_);
   signal();
@@ -55,6 +63,25 @@ std::vector<float> Mailbox::take_message(TaskId consumer) {
   std::vector<float> message = std::move(found->second);
   messages_.erase(found);
   return message;
+}
+
+std::optional<ByteVector> Mailbox::take_letter(RankId from, const Channel& channel) {
+  const std::lock_guard lock(mutex_);
+  const auto found = letters_.find({channel, from});
+  if (found == letters_.end() || found->second.empty()) {
+    return std::nullopt;
+  }
+  ByteVector letter = std::move(found->second.front());
+  found->second.pop_front();
+  return letter;
+}
+
+bool Mailbox::has_letters(std::span<const RankId> from, const Channel& channel) {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(from.begin(), from.end(), [&](RankId rank) {
+    const auto found = letters_.find({channel, rank});
+    return found != letters_.end() && !found->second.empty();
+  });
 }
 
 bool Mailbox::park(std::chrono::milliseconds limit) {

@@ -19,6 +19,7 @@ struct WholeParameter {
   std::int64_t rows = 0, columns = 0;
   std::vector<float> weights;
   std::vector<float> first_moment, second_moment;  // Empty when only weights are known.
+  friend bool operator==(const WholeParameter&, const WholeParameter&) = default;
 };
 using ModelState = std::map<std::string, WholeParameter>;
 

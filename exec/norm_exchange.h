@@ -1,13 +1,13 @@
-// The norm of all gradients of a run, for clipping. Every rank brings its parts after its
-// reductions; when the last one has, the norm is there for all. Parts are summed by name, so that
-// the norm does not depend on which stage holds what.
+// The norm of all gradients of a run, for clipping, as one rank takes part: it brings its parts
+// after its reductions and has the norm when those of all others have come. Parts are summed by
+// name, so that the norm does not depend on which stage holds what.
 #ifndef MEGATWIN_EXEC_NORM_EXCHANGE_H_
 #define MEGATWIN_EXEC_NORM_EXCHANGE_H_
 
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/host_world.h"
@@ -18,20 +18,23 @@ namespace megatwin::exec {
 class NormExchange {
  public:
   // The world is borrowed.
-  explicit NormExchange(HostWorld& world) : world_(world) {}
+  NormExchange(HostWorld& world, model::RankId rank) : world_(world), rank_(rank) {}
 
-  // Once a rank and step; wakes all ranks when the last has come.
-  void join(model::RankId rank, const std::vector<RankModel::NormPart>& parts);
+  // Once a step.
+  void join(const std::vector<RankModel::NormPart>& parts);
   // The norm, when all have joined.
-  std::optional<double> norm() const;
-  // Forgets the step. By one rank, while no other is inside a step.
+  std::optional<double> norm();
+  // Forgets the step.
   void reset();
 
  private:
+  void keep(model::RankId rank, const ByteVector& letter);
+
   HostWorld& world_;
-  mutable std::mutex mutex_;
-  int joined_ = 0;
+  model::RankId rank_;
+  bool joined_ = false;
   std::map<std::pair<std::string, model::RankId>, double> squares_;
+  std::optional<double> norm_;
 };
 
 }  // namespace megatwin::exec

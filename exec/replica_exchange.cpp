@@ -1,13 +1,16 @@
 #include "exec/replica_exchange.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "model/assert.h"
 
 namespace megatwin::exec {
 namespace {
+
+using model::ExecutorEventKind;
+using model::GroupKind;
+using model::RankId;
 
 // The numbers at `places` of the chunk, of which `held` at `held_at` has all.
 std::span<float> at_places(std::span<float> held, const Slice& held_at, const Slice& places) {
@@ -18,170 +21,308 @@ std::span<float> at_places(std::span<float> held, const Slice& held_at, const Sl
   return Slice{places.size == 0 ? 0 : places.offset - held_at.offset, places.size}.of(held);
 }
 
+std::span<float> gradients_at(const HeldUnit& unit, const Slice& places) {
+  return at_places(unit.gradients, unit.gradients_at, places);
+}
+
+std::span<float> weights_at(const HeldUnit& unit, const Slice& places) {
+  return at_places(unit.weights, unit.weights_at, places);
+}
+
+void append(std::vector<float>& to, std::span<const float> values) {
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+// Takes letters apart, in the order in which they were put together.
+class Parts {
+ public:
+  explicit Parts(std::vector<float> letter) : letter_(std::move(letter)) {}
+  std::span<const float> next(std::size_t size) {
+    MEGATWIN_ASSERT(at_ + size <= letter_.size(), at_, " + ", size, " of ", letter_.size());
+    return std::span<const float>(letter_).subspan(std::exchange(at_, at_ + size), size);
+  }
+
+ private:
+  std::vector<float> letter_;
+  std::size_t at_ = 0;
+};
+
+bool is_of_experts(Topic topic) { return topic == Topic::Experts || topic == Topic::ExpertWeights; }
+
 void add(std::span<float> to, std::span<const float> values) {
   std::transform(to.begin(), to.end(), values.begin(), to.begin(), std::plus<>());
 }
 
 void copy(std::span<const float> from, std::span<float> to) {
+  MEGATWIN_ASSERT(from.size() == to.size(), from.size(), " to ", to.size());
   std::copy(from.begin(), from.end(), to.begin());
 }
 
 }  // namespace
 
-ReplicaExchange::ReplicaExchange(HostWorld& world, const ReplicaExchangeSetup& setup)
-    : world_(world), setup_(setup) {
-  for (std::int32_t rank = 0; rank < setup.layout.num_ranks(); ++rank) {
-    if (setup.layout.coordinates({rank}).pipeline == setup.stage.value) {
-      members_.push_back({.rank = {rank}});
+ReplicaExchange::ReplicaExchange(const ReplicaExchangeSetup& setup)
+    : setup_(setup),
+      tensor_(group_of(GroupKind::Tensor, setup.layout)),
+      replicas_(group_of(GroupKind::Data, setup.layout)),
+      expert_replicas_(group_of(GroupKind::ExpertData, setup.layout)) {}
+
+ReplicaExchange::Group ReplicaExchange::group_of(GroupKind kind,
+                                                 const model::RankLayout& layout) const {
+  Group group{.members = layout.members(kind, setup_.rank), .others = {}};
+  for (std::size_t index = 0; index < group.members.size(); ++index) {
+    if (group.members[index] == setup_.rank) {
+      group.own = index;
+    } else {
+      group.others.push_back(group.members[index]);
     }
   }
-  tensor_groups_ = groups_of(model::GroupKind::Tensor);
-  replicas_ = groups_of(model::GroupKind::Data);
-  expert_replicas_ = groups_of(model::GroupKind::ExpertData);
+  return group;
 }
 
-std::vector<ReplicaExchange::Group> ReplicaExchange::groups_of(model::GroupKind kind) const {
-  std::map<model::RankId, Group> by_leader;
-  for (std::size_t index = 0; index < members_.size(); ++index) {
-    by_leader[setup_.layout.leader(kind, members_[index].rank)].push_back(index);
-  }
-  std::vector<Group> groups;
-  for (auto& [leader, group] : by_leader) {
-    groups.push_back(std::move(group));
-  }
-  return groups;
-}
-
-const std::vector<ReplicaExchange::Group>& ReplicaExchange::replicas_of(std::size_t unit) const {
-  return members_[0].table->units[unit].experts ? expert_replicas_ : replicas_;
-}
-
-void ReplicaExchange::add(const Member& member) {
-  const auto found = std::find_if(members_.begin(), members_.end(),
-                                  [&](const Member& other) { return other.rank == member.rank; });
-  MEGATWIN_ASSERT(found != members_.end(), "rank ", member.rank.value, " is of another stage");
-  *found = member;
-}
-
-void ReplicaExchange::tie(ReplicaExchange& embedding, ReplicaExchange& head) {
-  embedding.tie_ = head.tie_ = std::make_shared<Tie>();
-  embedding.tie_->embedding = &embedding;
-  embedding.tie_->head = &head;
+Slice ReplicaExchange::stepped_by(std::size_t unit, std::size_t member) const {
+  return stepped_slice(setup_.shape, setup_.table.units[unit], static_cast<int>(member));
 }
 
 void ReplicaExchange::join_reduce() {
-  const std::lock_guard lock(mutex_);
-  if (++reduces_joined_ < std::ssize(members_)) {
-    return;
-  }
-  reduces_joined_ = 0;
-  sum_local_tokens();
-  // From stage 2 on the replicas have summed every micro-batch.
-  for (std::size_t unit = 0; unit < members_[0].units.size() && setup_.zero_stage < 2; ++unit) {
-    sum_replicas(unit);
-  }
-  if (!tie_) {
-    post_to_all(model::ExecutorEventKind::ReduceDone);
-    return;
-  }
-  const std::lock_guard tie_lock(tie_->mutex);
-  if (!std::exchange(tie_->one_is_done, !tie_->one_is_done)) {
-    return;  // The other chunk ends it for both.
-  }
-  sum_tied(*tie_);
-  tie_->embedding->post_to_all(model::ExecutorEventKind::ReduceDone);
-  tie_->head->post_to_all(model::ExecutorEventKind::ReduceDone);
+  MEGATWIN_ASSERT(reduction_ == Waits::Nothing, "chunk ", setup_.chunk.value, " is reduced twice");
+  send_local_tokens();
+  reduction_ = Waits::LocalTokens;
+  advance();
 }
 
 void ReplicaExchange::join_gather() {
-  const std::lock_guard lock(mutex_);
-  if (++gathers_joined_ < std::ssize(members_)) {
-    return;
-  }
-  gathers_joined_ = 0;
-  const bool shards_the_step = setup_.zero_stage == 1 || setup_.zero_stage == 2;
-  for (std::size_t unit = 0; unit < members_[0].units.size() && shards_the_step; ++unit) {
-    copy_stepped(unit);
-  }
-  post_to_all(model::ExecutorEventKind::GatherDone);
+  MEGATWIN_ASSERT(!gathers_, "chunk ", setup_.chunk.value, " is gathered twice");
+  send_weights(Topic::Weights);
+  send_weights(Topic::ExpertWeights);
+  gathers_ = true;
+  advance();
 }
 
-// Parameters of which each tensor-parallel member has seen its own tokens only. All members of a
-// group hold the same places of them.
-void ReplicaExchange::sum_local_tokens() {
-  for (const Parameter& parameter : members_[0].table->parameters) {
+void ReplicaExchange::advance() {
+  if (gathers_ && have_come(Topic::Weights) && have_come(Topic::ExpertWeights)) {
+    copy_weights(Topic::Weights);
+    copy_weights(Topic::ExpertWeights);
+    gathers_ = false;
+    post(ExecutorEventKind::GatherDone);
+  }
+  if (reduction_ == Waits::LocalTokens && have_come(Topic::LocalTokens)) {
+    sum_local_tokens();
+    send_to_replicas(Topic::Replicas);
+    send_to_replicas(Topic::Experts);
+    reduction_ = Waits::Replicas;
+  }
+  if (reduction_ == Waits::Replicas && have_come(Topic::Replicas) && have_come(Topic::Experts)) {
+    sum_replicas(Topic::Replicas);
+    sum_replicas(Topic::Experts);
+    send_tied();
+    reduction_ = Waits::TiedCopy;
+  }
+  if (reduction_ == Waits::TiedCopy && sum_tied()) {
+    reduction_ = Waits::Nothing;
+    post(ExecutorEventKind::ReduceDone);
+  }
+}
+
+const ReplicaExchange::Group& ReplicaExchange::group(Topic topic) const {
+  if (topic == Topic::LocalTokens) {
+    return tensor_;
+  }
+  return is_of_experts(topic) ? expert_replicas_ : replicas_;
+}
+
+// From ZeRO stage 2 on the replicas have summed every micro-batch; from stage 3 on every task
+// gathers its weights.
+bool ReplicaExchange::is_needed(Topic topic) const {
+  if (topic == Topic::LocalTokens) {
+    return std::any_of(setup_.table.parameters.begin(), setup_.table.parameters.end(),
+                       [](const Parameter& parameter) { return parameter.sees_local_tokens; });
+  }
+  const int zero_stage = setup_.shape.zero_stage;
+  const bool is_of_gradients = topic == Topic::Replicas || topic == Topic::Experts;
+  return std::any_of(setup_.units.begin(), setup_.units.end(),
+                     [&](const HeldUnit& unit) { return unit.experts == is_of_experts(topic); }) &&
+         (is_of_gradients ? zero_stage < 2 : zero_stage == 1 || zero_stage == 2);
+}
+
+bool ReplicaExchange::have_come(Topic topic) {
+  return !is_needed(topic) ||
+         setup_.world.mailbox(setup_.rank).has_letters(group(topic).others, channel(topic));
+}
+
+std::vector<float> ReplicaExchange::take(RankId from, Topic topic) {
+  return values_of<float>(*setup_.world.mailbox(setup_.rank).take_letter(from, channel(topic)));
+}
+
+void ReplicaExchange::send(RankId to, const Channel& channel, std::span<const float> values) {
+  setup_.world.send({.from = setup_.rank, .to = to, .channel = channel}, bytes_of(values));
+}
+
+void ReplicaExchange::for_each_unit(Topic topic,
+                                    const std::function<void(std::size_t)>& visit) const {
+  for (std::size_t unit = 0; unit < setup_.units.size(); ++unit) {
+    if (setup_.units[unit].experts == is_of_experts(topic)) {
+      visit(unit);
+    }
+  }
+}
+
+// All members of a tensor-parallel group hold the same places of these.
+void ReplicaExchange::for_each_local_token_part(
+    const std::function<void(std::span<float>)>& visit) const {
+  for (const Parameter& parameter : setup_.table.parameters) {
     if (!parameter.sees_local_tokens) {
       continue;
     }
-    for (std::size_t unit = 0; unit < members_[0].units.size(); ++unit) {
-      for (const Group& group : tensor_groups_) {
-        const Slice places = common(parameter.place, members_[group[0]].units[unit].gradients_at);
-        const auto of_member = [&](std::size_t member) {
-          const HeldUnit& held = members_[member].units[unit];
-          return at_places(held.gradients, held.gradients_at, places);
-        };
-        for (std::size_t i = 1; i < group.size(); ++i) {
-          exec::add(of_member(group[0]), of_member(group[i]));
-        }
-        for (std::size_t i = 1; i < group.size(); ++i) {
-          copy(of_member(group[0]), of_member(group[i]));
-        }
-      }
+    for (const HeldUnit& unit : setup_.units) {
+      visit(gradients_at(unit, common(parameter.place, unit.gradients_at)));
     }
   }
 }
 
-void ReplicaExchange::sum_replicas(std::size_t unit) {
-  for (const Group& group : replicas_of(unit)) {
-    if (group.size() == 1) {
+void ReplicaExchange::send_local_tokens() {
+  if (!is_needed(Topic::LocalTokens)) {
+    return;
+  }
+  std::vector<float> letter;
+  for_each_local_token_part([&](std::span<float> part) { append(letter, part); });
+  for (const RankId other : tensor_.others) {
+    send(other, channel(Topic::LocalTokens), letter);
+  }
+}
+
+void ReplicaExchange::sum_local_tokens() {
+  if (!is_needed(Topic::LocalTokens)) {
+    return;
+  }
+  std::vector<Parts> letters;  // By member; of this one empty.
+  for (const RankId member : tensor_.members) {
+    letters.emplace_back(member == setup_.rank ? std::vector<float>()
+                                               : take(member, Topic::LocalTokens));
+  }
+  for_each_local_token_part([&](std::span<float> part) {
+    std::vector<float> sum;
+    for (std::size_t member = 0; member < letters.size(); ++member) {
+      const std::span<const float> theirs =
+          member == tensor_.own ? part : letters[member].next(part.size());
+      if (member == 0) {
+        append(sum, theirs);
+      } else {
+        exec::add(sum, theirs);
+      }
+    }
+    copy(sum, part);
+  });
+}
+
+// To each the part that it steps.
+void ReplicaExchange::send_to_replicas(Topic topic) {
+  if (!is_needed(topic)) {
+    return;
+  }
+  const Group& replicas = group(topic);
+  for (std::size_t member = 0; member < replicas.members.size(); ++member) {
+    if (member == replicas.own) {
       continue;
     }
-    const HeldUnit& first = members_[group[0]].units[unit];
-    std::vector<float> sum(first.gradients.begin(), first.gradients.end());
-    for (std::size_t i = 1; i < group.size(); ++i) {
-      exec::add(sum, members_[group[i]].units[unit].gradients);
-    }
-    for (const std::size_t member : group) {
-      const HeldUnit& held = members_[member].units[unit];
-      copy(at_places(sum, held.gradients_at, held.stepped),
-           at_places(held.gradients, held.gradients_at, held.stepped));
-    }
+    std::vector<float> letter;
+    for_each_unit(topic, [&](std::size_t unit) {
+      append(letter, gradients_at(setup_.units[unit], stepped_by(unit, member)));
+    });
+    send(replicas.members[member], channel(topic), letter);
   }
 }
 
-void ReplicaExchange::copy_stepped(std::size_t unit) {
-  for (const Group& group : replicas_of(unit)) {
-    for (const std::size_t owner : group) {
-      const HeldUnit& from = members_[owner].units[unit];
-      for (const std::size_t member : group) {
-        if (member != owner) {
-          const HeldUnit& to = members_[member].units[unit];
-          copy(at_places(from.weights, from.weights_at, from.stepped),
-               at_places(to.weights, to.weights_at, from.stepped));
-        }
+void ReplicaExchange::sum_replicas(Topic topic) {
+  if (!is_needed(topic)) {
+    return;
+  }
+  const Group& replicas = group(topic);
+  std::vector<Parts> letters;
+  for (const RankId member : replicas.members) {
+    letters.emplace_back(member == setup_.rank ? std::vector<float>() : take(member, topic));
+  }
+  for_each_unit(topic, [&](std::size_t unit) {
+    const std::span<float> own = gradients_at(setup_.units[unit], setup_.units[unit].stepped);
+    std::vector<float> sum;
+    for (std::size_t member = 0; member < letters.size(); ++member) {
+      const std::span<const float> theirs =
+          member == replicas.own ? own : letters[member].next(own.size());
+      if (member == 0) {
+        append(sum, theirs);
+      } else {
+        exec::add(sum, theirs);
       }
     }
+    copy(sum, own);
+  });
+}
+
+std::span<float> ReplicaExchange::tied_gradients() const {
+  const HeldUnit& unit = setup_.units[*setup_.table.tied_unit];
+  return gradients_at(unit, unit.stepped);
+}
+
+void ReplicaExchange::send_tied() {
+  if (setup_.tied) {
+    send(setup_.tied->rank, tied_channel(setup_.tied->is_head), tied_gradients());
   }
 }
 
-// The n-th ranks of both stages have the same part of the matrix and step the same part of that.
-void ReplicaExchange::sum_tied(Tie& tie) {
-  for (std::size_t index = 0; index < tie.embedding->members_.size(); ++index) {
-    const auto stepped = [&](ReplicaExchange& exchange) {
-      const Member& member = exchange.members_[index];
-      const HeldUnit& held = member.units[*member.table->tied_unit];
-      return at_places(held.gradients, held.gradients_at, held.stepped);
-    };
-    exec::add(stepped(*tie.embedding), stepped(*tie.head));
-    copy(stepped(*tie.embedding), stepped(*tie.head));
+// Embedding and head, in this order.
+bool ReplicaExchange::sum_tied() {
+  if (!setup_.tied) {
+    return true;
+  }
+  const auto letter = setup_.world.mailbox(setup_.rank)
+                          .take_letter(setup_.tied->rank, tied_channel(!setup_.tied->is_head));
+  if (!letter) {
+    return false;
+  }
+  const std::span<float> own = tied_gradients();
+  std::vector<float> theirs = values_of<float>(*letter);
+  if (setup_.tied->is_head) {
+    exec::add(theirs, own);
+    copy(theirs, own);
+  } else {
+    exec::add(own, theirs);
+  }
+  return true;
+}
+
+void ReplicaExchange::send_weights(Topic topic) {
+  if (!is_needed(topic)) {
+    return;
+  }
+  std::vector<float> letter;
+  for_each_unit(topic, [&](std::size_t unit) {
+    append(letter, weights_at(setup_.units[unit], setup_.units[unit].stepped));
+  });
+  for (const RankId other : group(topic).others) {
+    send(other, channel(topic), letter);
   }
 }
 
-void ReplicaExchange::post_to_all(model::ExecutorEventKind kind) {
-  world_.progress();
-  for (const Member& member : members_) {
-    world_.mailbox(member.rank).post({.kind = kind, .id = setup_.chunk.value});
+void ReplicaExchange::copy_weights(Topic topic) {
+  if (!is_needed(topic)) {
+    return;
   }
+  const Group& replicas = group(topic);
+  for (std::size_t member = 0; member < replicas.members.size(); ++member) {
+    if (member == replicas.own) {
+      continue;
+    }
+    Parts letter(take(replicas.members[member], topic));
+    for_each_unit(topic, [&](std::size_t unit) {
+      const Slice places = stepped_by(unit, member);
+      copy(letter.next(static_cast<std::size_t>(places.size)),
+           weights_at(setup_.units[unit], places));
+    });
+  }
+}
+
+void ReplicaExchange::post(ExecutorEventKind kind) {
+  setup_.world.progress();
+  setup_.world.mailbox(setup_.rank).post({.kind = kind, .id = setup_.chunk.value});
 }
 
 }  // namespace megatwin::exec

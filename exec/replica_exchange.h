@@ -1,79 +1,97 @@
-// The data-parallel traffic of one model chunk: all ranks of its stage join without waiting; the
-// last to join does the work for all and posts the event that ends it to each. So the order in
-// which ranks join different chunks does not matter. Sums run over the members in ascending order.
+// The data-parallel traffic of one model chunk, as one rank takes part: it joins without waiting,
+// goes on when what the others sent has come, and posts the event that ends it to itself. So the
+// order in which ranks join different chunks does not matter. Sums run over the members in
+// ascending order, so that all get the same bits.
 #ifndef MEGATWIN_EXEC_REPLICA_EXCHANGE_H_
 #define MEGATWIN_EXEC_REPLICA_EXCHANGE_H_
 
 #include <cstddef>
-#include <memory>
-#include <mutex>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "exec/chunk_parameters.h"
 #include "exec/host_world.h"
+#include "exec/model_shape.h"
 #include "exec/parameter_table.h"
 #include "model/ids.h"
 #include "model/rank_layout.h"
 
 namespace megatwin::exec {
 
+// The other copy of a matrix that embedding and head share, in another chunk. Their gradients are
+// summed, so that both copies take the same steps.
+struct TiedCopy {
+  model::RankId rank;  // Has the same part of it and steps the same part of that.
+  bool is_head = false;
+};
+
 struct ReplicaExchangeSetup {
-  const model::RankLayout& layout;  // Borrowed.
-  model::StageId stage;
+  HostWorld& world;
+  const ModelShape& shape;
+  const model::RankLayout& layout;  // Only while it is made.
+  model::RankId rank;
   model::ChunkId chunk;
-  int zero_stage = 0;
+  std::span<HeldUnit> units;
+  const ParameterTable& table;
+  std::optional<TiedCopy> tied;
 };
 
 class ReplicaExchange {
  public:
-  // The world is borrowed.
-  ReplicaExchange(HostWorld& world, const ReplicaExchangeSetup& setup);
+  // Everything is borrowed.
+  explicit ReplicaExchange(const ReplicaExchangeSetup& setup);
 
-  struct Member {
-    model::RankId rank;
-    std::span<HeldUnit> units;
-    const ParameterTable* table = nullptr;
-  };
-  // Before the threads start, each rank of the stage. The spans are borrowed.
-  void add(const Member& member);
-
-  // The embedding and the head of a model that ties them, when they are different chunks: their
-  // gradients are summed, so that both copies take the same steps. Before the threads start.
-  static void tie(ReplicaExchange& embedding, ReplicaExchange& head);
-
-  // Until ReduceDone the gradients of the member belong to the exchange. Afterwards they hold the
-  // sum over the replicas: everywhere, or in the part that the member steps.
+  // Until ReduceDone the gradients belong to the exchange. Afterwards they hold the sum over the
+  // replicas: everywhere, or in the part that this one steps.
   void join_reduce();
-  // Until GatherDone the weights belong to the exchange. Afterwards every replica has those that
-  // the others stepped.
+  // Until GatherDone the weights belong to the exchange. Afterwards they are those that the
+  // replicas stepped.
   void join_gather();
+  // Goes on with what has come. To be called whenever something has.
+  void advance();
 
  private:
-  using Group = std::vector<std::size_t>;  // Indices of members, by ascending rank.
-  struct Tie {
-    std::mutex mutex;
-    bool one_is_done = false;
-    ReplicaExchange* embedding = nullptr;
-    ReplicaExchange* head = nullptr;
+  // Ranks that hold the same parameters, in ascending order.
+  struct Group {
+    std::vector<model::RankId> members, others;
+    std::size_t own = 0;  // Index of this rank.
   };
+  Group group_of(model::GroupKind kind, const model::RankLayout& layout) const;
+  const Group& group(Topic topic) const;
+  bool is_needed(Topic topic) const;  // Else nobody writes anything.
+  // The part of a unit that a replica steps, in places of the chunk.
+  Slice stepped_by(std::size_t unit, std::size_t member) const;
 
-  std::vector<Group> groups_of(model::GroupKind kind) const;
-  const std::vector<Group>& replicas_of(std::size_t unit) const;
+  void send_local_tokens();
   void sum_local_tokens();
-  void sum_replicas(std::size_t unit);
-  void copy_stepped(std::size_t unit);
-  static void sum_tied(Tie& tie);
-  void post_to_all(model::ExecutorEventKind kind);
+  void send_to_replicas(Topic topic);
+  void sum_replicas(Topic topic);
+  void send_tied();
+  bool sum_tied();  // Whether the other copy's had come.
+  void send_weights(Topic topic);
+  void copy_weights(Topic topic);
 
-  HostWorld& world_;
+  bool have_come(Topic topic);
+  std::vector<float> take(model::RankId from, Topic topic);
+  void send(model::RankId to, const Channel& channel, std::span<const float> values);
+  Channel channel(Topic topic) const { return {topic, setup_.chunk.value}; }
+  static Channel tied_channel(bool from_head) { return {Topic::TiedEnds, from_head ? 1 : 0}; }
+  // Calls visit(index of the unit) for the units of experts, or for the others.
+  void for_each_unit(Topic topic, const std::function<void(std::size_t)>& visit) const;
+  // Calls visit(gradients) for what each tensor-parallel member has summed over its own tokens.
+  void for_each_local_token_part(const std::function<void(std::span<float>)>& visit) const;
+  std::span<float> tied_gradients() const;
+  void post(model::ExecutorEventKind kind);
+
   ReplicaExchangeSetup setup_;
-  std::vector<Member> members_;  // By ascending rank.
-  std::vector<Group> tensor_groups_, replicas_, expert_replicas_;
-  std::shared_ptr<Tie> tie_;
-  std::mutex mutex_;
-  int reduces_joined_ = 0;
-  int gathers_joined_ = 0;
+  Group tensor_, replicas_, expert_replicas_;
+  // What the reduction waits for.
+  enum class Waits : std::uint8_t { Nothing, LocalTokens, Replicas, TiedCopy };
+  Waits reduction_ = Waits::Nothing;
+  bool gathers_ = false;
 };
 
 }  // namespace megatwin::exec

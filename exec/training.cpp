@@ -9,6 +9,7 @@
 #include "exec/held_out.h"
 #include "exec/token_file.h"
 #include "exec/window_source.h"
+#include "model/processes.h"
 
 namespace megatwin::exec {
 namespace {
@@ -49,6 +50,11 @@ double learning_rate_factor(const model::TrainingSettings& settings, int step) {
           : 1;
   return final_factor +
          (1 - final_factor) * (1 + std::cos(std::numbers::pi * std::min(share, 1.0))) / 2;
+}
+
+ExpertSettings expert_settings(const model::TrainingSettings& settings) {
+  return {.capacity_factor = settings.expert_capacity_factor,
+          .balance_loss = settings.expert_balance_loss};
 }
 
 struct Training::Parts {
@@ -158,6 +164,7 @@ void Training::Parts::fill_job() {
   job.tokens = source.get();
   job.steps = settings.steps;
   job.seed = settings.seed;
+  job.experts = expert_settings(settings);
   job.optimizer = {.learning_rate = settings.learning_rate,
                    .beta1 = settings.beta1,
                    .beta2 = settings.beta2,
@@ -180,6 +187,11 @@ model::Result<std::unique_ptr<Training>> Training::prepare(const TrainingRequest
   const auto unsupported = host_problems(request.transformer, request.plan);
   model::Diagnostics faults = parts->open_data();
   parts->fill_job();
+  const model::TrainingSettings& settings = request.settings;
+  if (!request.transformer.experts &&
+      (settings.expert_capacity_factor > 0 || settings.expert_balance_loss > 0)) {
+    faults.push_back(fault("training.experts", "the model has no experts", "model.experts"));
+  }
   // A model that the host does not know has no table; its problems are told by host_job_problems().
   if (unsupported.empty()) {
     parts->table = whole_table(request.transformer);
@@ -207,7 +219,9 @@ TrainingResult Training::run(const std::function<void(const TrainingStep&)>& on_
                         .tokens_per_step = parts.request.plan.global_batch *
                                            parts.request.transformer.sequence_length,
                         .parameters = parts.table.size};
-  if (parts.source->num_held_out() > 0) {
+  model::Processes* processes = parts.request.processes;
+  const bool looks = processes == nullptr || processes->rank() == 0;
+  if (looks && parts.source->num_held_out() > 0) {
     parts.held_out = std::make_unique<HeldOutLoss>(
         HeldOutLoss::Setup{.transformer = parts.request.transformer,
                            .source = *parts.source,
@@ -229,11 +243,11 @@ TrainingResult Training::run(const std::function<void(const TrainingStep&)>& on_
     const bool last = step.step == settings.steps;
     const bool stops = stop != nullptr && stop->load();
     if (parts.held_out && (last || stops || is_due(settings.evaluate_every, step.step))) {
-      step.held_out_loss = parts.held_out->of(gather_state(end.state, StatePart::Weights));
+      step.held_out_loss = parts.held_out->of(gather_state(end.state(), StatePart::Weights));
     }
     if (!settings.checkpoint_folder.empty() &&
         (last || stops || is_due(settings.checkpoint_every, step.step))) {
-      const ModelState state = gather_state(end.state, StatePart::WeightsAndMoments);
+      const ModelState state = gather_state(end.state(), StatePart::WeightsAndMoments);
       step.checkpoint = save_checkpoint({.folder = settings.checkpoint_folder,
                                          .point = parts.point(step.step),
                                          .transformer = parts.request.transformer,
@@ -247,7 +261,7 @@ TrainingResult Training::run(const std::function<void(const TrainingStep&)>& on_
     step_start = Clock::now();
     return !stops;
   };
-  result.host = run_host(parts.job);
+  result.host = processes == nullptr ? run_host(parts.job) : run_host(parts.job, *processes);
   result.time = since(start);
   return result;
 }

@@ -33,9 +33,13 @@ struct TrainingRequest {
 
   HostHooks hooks;
   const std::atomic<bool>* stop = nullptr;  // Ends the run, with a checkpoint, after the step.
+
+  // Those that train together, all given the same request: each has an equal share of the ranks,
+  // and the first looks at held-out text and saves. Null for one process.
+  model::Processes* processes = nullptr;
 };
 
-// What is known after a step.
+// What is known after a step, in the first process.
 struct TrainingStep {
   int step = 0;  // From 1.
   double loss = 0;
@@ -79,6 +83,8 @@ class Training {
   explicit Training(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
+
+ExpertSettings expert_settings(const model::TrainingSettings& settings);
 
 // Linear rise to 1 over the warm-up, then half a cosine down to the final rate (Loshchilov and
 // Hutter, arXiv:1608.03983, equation 5, without restarts). `step` counts from 0.

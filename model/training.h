@@ -35,6 +35,11 @@ struct TrainingSettings {
   double weight_decay = 0.1;
   double gradient_norm_max = 1;  // Clips the global norm; 0 for never.
 
+  // Of a model with experts. Each takes at most so many times its even share of a micro-batch's
+  // assignments, the others are dropped; 0 drops none (dropless).
+  double expert_capacity_factor = 0;
+  double expert_balance_loss = 0;  // Factor of the loss that balances them.
+
   int evaluate_every = 0;       // Steps between held-out losses; 0: only at the end.
   int evaluate_sequences = 64;  // Of the held-out part, evenly spread; fewer when it is short.
 

@@ -43,6 +43,24 @@ void read_optimizer(MapReader& reader, TrainingSettings& settings) {
   read_number(reader, "gradient_norm_max", {.min = 0, .max = 1e9}, settings.gradient_norm_max);
 }
 
+void read_experts(MapReader& parent, TrainingSettings& settings) {
+  const TreeNode* node = parent.find("experts");
+  if (node == nullptr) return;
+  MapReader reader(parent.context(), *node, parent.path_of("experts"));
+  const TreeNode* capacity = reader.find("capacity_factor");
+  if (capacity != nullptr && capacity->kind == TreeKind::Scalar && capacity->text == "dropless") {
+    settings.expert_capacity_factor = 0;
+  } else if (const auto factor = reader.number("capacity_factor", {.min = 0, .max = 1000})) {
+    settings.expert_capacity_factor = *factor;
+    if (*factor == 0) {
+      reader.error_at(*capacity, "capacity_factor", "would drop everything",
+                      "dropless, or a number above 0 such as 1.25");
+    }
+  }
+  read_number(reader, "balance_loss", {.min = 0, .max = 1000}, settings.expert_balance_loss);
+  reader.finish();
+}
+
 void read_checkpoint(MapReader& parent, TrainingSettings& settings) {
   const TreeNode* node = parent.find("checkpoint");
   if (node == nullptr) return;
@@ -95,6 +113,7 @@ TrainingSettings read_training_settings(MapReader& scenario) {
     settings.seed = static_cast<std::uint64_t>(*seed);
   }
   read_optimizer(reader, settings);
+  read_experts(reader, settings);
   read_count(reader, "evaluate_every", kStepsOrNone, settings.evaluate_every);
   read_count(reader, "evaluate_sequences", kSteps, settings.evaluate_sequences);
   read_checkpoint(reader, settings);

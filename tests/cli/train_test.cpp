@@ -164,6 +164,37 @@ TEST_F(TrainCommand, ALogThatWasChangedIsNoticed) {
   EXPECT_NE(other.err.find("is the log of another job"), std::string::npos) << other.err;
 }
 
+// Capacity and balance reach the experts: what is dropped and what is added to the loss show.
+TEST_F(TrainCommand, ExpertsAreSetByTheScenario) {
+  std::vector<std::string> hashes;
+  for (const std::string experts :
+       {"{}", "{capacity_factor: dropless}", "{capacity_factor: 0.5}", "{balance_loss: 0.1}"}) {
+    const Answer answer =
+        run({"train", path("job.yaml"), "--json", "--set", "training.experts=" + experts, "--set",
+             "model.experts={num_experts: 4, experts_per_token: 2, expert_ffn_size: 12}", "--set",
+             "training.checkpoint.folder=" + path("experts" + std::to_string(hashes.size()))});
+    ASSERT_EQ(answer.code, 0) << answer.out << answer.err;
+    hashes.emplace_back(json(answer.out)["weights_hash"].GetString());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_NE(hashes[0], hashes[2]);
+  EXPECT_NE(hashes[0], hashes[3]);
+  EXPECT_NE(hashes[2], hashes[3]);
+}
+
+TEST_F(TrainCommand, SaysHowToStartAProcessARank) {
+  const Answer answer = run({"train", path("job.yaml"), "--print-launch", "--set", "plan.tensor=2",
+                             "--policy", "dpp", "--set", "data.text=a file", "--log", "run.log"});
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  EXPECT_TRUE(answer.out.starts_with("mpirun -n 4 --bind-to none ")) << answer.out;
+  EXPECT_NE(answer.out.find(" train " + path("job.yaml") +
+                            " --set plan.tensor=2 --set 'data.text=a file' --set "
+                            "policy.schedule=dpp --backend host --log run.log\n"),
+            std::string::npos)
+      << answer.out;
+  EXPECT_FALSE(fs::exists(path("checkpoints")));
+}
+
 TEST_F(TrainCommand, RefusesInWords) {
   struct Case {
     std::vector<std::string> words;
@@ -177,7 +208,12 @@ TEST_F(TrainCommand, RefusesInWords) {
            {{"--set", "data.held_out=2"}, 2, "is no share of the text"},
            {{"--set", "model.vocab_size=100"}, 2, "the model's vocabulary is 100"},
            {{"--set", "model.sequence_length=100000"}, 2, "needs one more"},
-           {{"--policy", "fifo"}, 2, "unknown policy 'fifo'"},
+           {{"--policy", "fifo"}, 2, "policy.schedule: unknown value 'fifo'"},
+           {{"--policy", "1f1b", "--order", "file.txt"}, 2, "--policy excludes --order"},
+           {{"--policy", "./gone.so"}, 2, "the policy cannot be loaded"},
+           {{"--set", "training.experts.capacity_factor=0"}, 2, "would drop everything"},
+           {{"--set", "training.experts.capacity=2"}, 2, "unknown key"},
+           {{"--set", "training.experts.balance_loss=0.01"}, 2, "the model has no experts"},
            {{"--resume"}, 2, "holds no checkpoint to go on from"},
            {{"--from", path("nowhere")}, 2, "holds no weights"},
            {{"--set", "plan.tensor=3"}, 1, "does not divide the attention heads"},

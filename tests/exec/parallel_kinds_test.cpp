@@ -171,7 +171,7 @@ ModelState state_after(const model::Transformer& transformer, const Plan& plan) 
   tests::TinyJob tiny(transformer, plan);
   ModelState state;
   tiny.job.on_step = [&](const StepEnd& end) {
-    state = gather_state(end.state, StatePart::WeightsAndMoments);
+    state = gather_state(end.state(), StatePart::WeightsAndMoments);
     return true;
   };
   train(tiny.job);

@@ -11,8 +11,8 @@
 #include "sim/search/search.h"
 #include "sim/search/shared_work.h"
 #include "tests/search/search_jobs.h"
-#include "tests/search/thread_processes.h"
 #include "tests/temporary_folder.h"
+#include "tests/thread_processes.h"
 
 namespace megatwin::tests {
 namespace {

@@ -1,7 +1,7 @@
 // Threads that stand for the processes of a job: the protocols over model/processes.h without MPI,
 // and under the thread sanitizer.
-#ifndef MEGATWIN_TESTS_SEARCH_THREAD_PROCESSES_H_
-#define MEGATWIN_TESTS_SEARCH_THREAD_PROCESSES_H_
+#ifndef MEGATWIN_TESTS_THREAD_PROCESSES_H_
+#define MEGATWIN_TESTS_THREAD_PROCESSES_H_
 
 #include <algorithm>
 #include <cstdlib>
@@ -79,4 +79,4 @@ class ThreadProcesses {
 
 }  // namespace megatwin::tests
 
-#endif  // MEGATWIN_TESTS_SEARCH_THREAD_PROCESSES_H_
+#endif  // MEGATWIN_TESTS_THREAD_PROCESSES_H_

@@ -1,0 +1,40 @@
+#include "cli/shared_options.h"
+
+#include "cli/policy_library.h"
+
+namespace megatwin::cli {
+
+void add_settings(CLI::App& command, std::vector<std::string>& settings, const char* help) {
+  command.add_option("--set", settings, help)->take_all()->allow_extra_args(false);
+}
+
+CLI::Option* add_policy(CLI::App& command, std::vector<std::string>& settings) {
+  return command
+      .add_option_function<std::string>(
+          "--policy",
+          [&settings](const std::string& name) { settings.push_back(policy_setting(name)); },
+          "As policy.schedule: 1f1b, dpp, ...; or a library, my_policy.so")
+      ->type_name("NAME");
+}
+
+void add_memory_margin(CLI::App& command, double& margin) {
+  command.add_option("--memory-margin", margin, "Share of a GPU's memory to keep free: 0.05")
+      ->type_name("SHARE");
+}
+
+void add_threads(CLI::App& command, int& num_threads) {
+  command.add_option("--threads", num_threads, "0: as many as there are cores")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+}
+
+void add_diagnostics(CLI::App& command, bool& as_json) {
+  command
+      .add_option_function<std::string>(
+          "--diagnostics", [&as_json](const std::string& format) { as_json = format == "json"; },
+          "text or json: how faults of the input are told")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("FORMAT");
+}
+
+}  // namespace megatwin::cli

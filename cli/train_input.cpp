@@ -1,0 +1,59 @@
+#include "cli/train_input.h"
+
+#include <vector>
+
+#include "cli/policy_library.h"
+#include "exec/run_log.h"
+#include "scenarios/document.h"
+#include "scenarios/scenario.h"
+
+namespace megatwin::cli {
+namespace {
+
+// The scenario with what the options add to it.
+model::Result<scenarios::Scenario> load(const TrainArguments& arguments,
+                                        const std::optional<traces::RunLog>& replay) {
+  std::vector<std::string> settings = arguments.settings;
+  if (!arguments.order.empty()) {
+    settings.push_back("policy={schedule: order-file, order_file: '" + arguments.order + "'}");
+  }
+  if (replay) {
+    const std::string setting = policy_setting_of_log(replay->policy);
+    if (!setting.empty()) settings.push_back(setting);
+  }
+  return scenarios::load_scenario_file(arguments.file, {.set = settings, .needs_cluster = false});
+}
+
+model::Result<std::optional<traces::RunLog>> read_log(const std::string& path) {
+  if (path.empty()) return std::optional<traces::RunLog>{};
+  MEGATWIN_TRY(const std::string text, scenarios::read_file(path));
+  MEGATWIN_TRY(traces::RunLog log, traces::parse_log(path, text));
+  return std::optional<traces::RunLog>(std::move(log));
+}
+
+}  // namespace
+
+model::Result<TrainInput> read_train_input(const TrainArguments& arguments) {
+  TrainInput input;
+  MEGATWIN_TRY(input.replay, read_log(arguments.replay));
+  MEGATWIN_TRY(const scenarios::Scenario scenario, load(arguments, input.replay));
+  const model::Job& job = scenario.jobs.front();
+  input.name = job.name;
+  input.request = {.transformer = job.transformer,
+                   .plan = job.plan,
+                   .data = scenario.data,
+                   .settings = scenario.training,
+                   .executor = {.issue_depth = job.plan.issue_depth},
+                   .log = !arguments.log.empty(),
+                   .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,
+                   .resume = arguments.resume,
+                   .weights_from = arguments.weights_from};
+  MEGATWIN_TRY(input.request.policy, policy_of(job.plan));
+  input.policy_name = input.request.policy ? name_of(job.plan.schedule) : "list";
+  if (input.replay) {
+    input.request.executor = exec::executor_options(*input.replay);
+  }
+  return input;
+}
+
+}  // namespace megatwin::cli

@@ -1,0 +1,36 @@
+// Learns at once that another process of this machine has ended, however it ended.
+#ifndef MEGATWIN_EXEC_PROCESS_WATCH_H_
+#define MEGATWIN_EXEC_PROCESS_WATCH_H_
+
+#include <cstdint>
+#include <string>
+
+namespace megatwin::exec {
+
+// How another process finds this one: its number, and the name of the machine and of the space of
+// numbers that it counts in.
+struct ProcessName {
+  std::int32_t pid = 0;
+  std::string space;
+};
+ProcessName own_process_name();
+
+// Holds the process by a descriptor, so that a number used again deceives nobody.
+class ProcessWatch {
+ public:
+  ProcessWatch() = default;
+  // Watches nothing when the process is on another machine or the system cannot do it.
+  explicit ProcessWatch(const ProcessName& name);
+  ~ProcessWatch();
+  ProcessWatch(ProcessWatch&& other) noexcept;
+  ProcessWatch& operator=(ProcessWatch&& other) noexcept;
+
+  bool has_ended() const;
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace megatwin::exec
+
+#endif  // MEGATWIN_EXEC_PROCESS_WATCH_H_

@@ -1,0 +1,264 @@
+// One process a rank, or an equal share of the ranks in each: the same bits as threads alone, in
+// losses, weights, states and memory; and faults that end all of them.
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "exec/model_state.h"
+#include "exec/process_carrier.h"
+#include "tests/exec/train_tiny.h"
+#include "tests/thread_processes.h"
+
+namespace megatwin::exec {
+namespace {
+
+using model::Plan;
+using model::ScheduleKind;
+using tests::describe;
+using tests::pipeline;
+using tests::TinyJob;
+
+// Runs in `size` processes that are threads; the results by process.
+std::vector<HostResult> run_in_processes(int size,
+                                         const std::function<HostResult(model::Processes&)>& run) {
+  std::vector<HostResult> results(static_cast<std::size_t>(size));
+  tests::ThreadProcesses::run(size, [&](model::Processes& processes) {
+    results[static_cast<std::size_t>(processes.rank())] = run(processes);
+  });
+  return results;
+}
+
+// One that stops to send and to take anything when it is told to.
+class Freezing : public model::Processes {
+ public:
+  explicit Freezing(model::Processes& behind) : behind_(behind) {}
+  void freeze() { frozen_.store(true); }
+
+  int rank() const override { return behind_.rank(); }
+  int size() const override { return behind_.size(); }
+  void send(int to, int tag, std::span<const std::byte> bytes) override {
+    if (!frozen_.load()) behind_.send(to, tag, bytes);
+  }
+  std::optional<Message> try_receive(int from, int tag) override {
+    return frozen_.load() ? std::nullopt : behind_.try_receive(from, tag);
+  }
+  [[noreturn]] void abort(int code) override {
+    behind_.abort(code);
+    std::abort();
+  }
+
+ private:
+  model::Processes& behind_;
+  std::atomic<bool> frozen_{false};
+};
+
+// A run, and the state that its last step left behind.
+struct Run {
+  HostResult result;
+  ModelState state;
+};
+
+Run train(const model::Transformer& transformer, const Plan& plan, model::Processes* processes) {
+  TinyJob tiny(transformer, plan);
+  tiny.job.gradient_norm_max = 0.5;
+  tiny.job.log = tiny.job.plan.schedule == ScheduleKind::DynamicBreadthFirst;
+  Run run;
+  tiny.job.on_step = [&](const StepEnd& end) {
+    if (end.step == 3) {
+      run.state = gather_state(end.state(), StatePart::WeightsAndMoments);
+    }
+    return true;
+  };
+  run.result = processes == nullptr ? run_host(tiny.job) : run_host(tiny.job, *processes);
+  return run;
+}
+
+void expect_same_bits(const model::Transformer& transformer, const Plan& plan, int size) {
+  SCOPED_TRACE(describe(plan) + " in " + std::to_string(size) + " processes");
+  const Run alone = train(transformer, plan, nullptr);
+  ASSERT_FALSE(alone.result.fault) << to_text(*alone.result.fault);
+  Run first;
+  const auto results = run_in_processes(size, [&](model::Processes& processes) {
+    Run run = train(transformer, plan, &processes);
+    if (processes.rank() == 0) first = run;
+    return run.result;
+  });
+  for (const HostResult& result : results) {
+    ASSERT_FALSE(result.fault) << to_text(*result.fault);
+    EXPECT_EQ(result.losses, alone.result.losses);
+    EXPECT_EQ(result.gradient_norms, alone.result.gradient_norms);
+  }
+  EXPECT_EQ(results[0].weights_hash, alone.result.weights_hash);
+  EXPECT_EQ(first.state.size(), alone.state.size());
+  EXPECT_TRUE(first.state == alone.state);
+  ASSERT_EQ(results[0].ranks.size(), alone.result.ranks.size());
+  for (std::size_t rank = 0; rank < results[0].ranks.size(); ++rank) {
+    const HostRankReport& ours = results[0].ranks[rank];
+    const HostRankReport& other = alone.result.ranks[rank];
+    EXPECT_EQ(ours.rank, other.rank);
+    EXPECT_EQ(ours.state, other.state);
+    EXPECT_EQ(ours.logs.size(), other.logs.size());
+    if (!is_dynamic(plan.schedule)) {
+      EXPECT_EQ(ours.executed, other.executed);
+      EXPECT_EQ(ours.activations_max, other.activations_max);
+      EXPECT_EQ(ours.activations_reserved, other.activations_reserved);
+    }
+  }
+}
+
+Plan product(int p, int t, int d, int zero) {
+  Plan plan = pipeline(ScheduleKind::OneForwardOneBackward, p);
+  plan.tensor = t;
+  plan.data = d;
+  plan.zero_stage = zero;
+  plan.sequence_parallel = t > 1;
+  return plan;
+}
+
+TEST(Processes, SingleKindsGiveTheSameBits) {
+  for (const Plan& plan : {product(1, 1, 2, 0), product(2, 1, 1, 0), product(1, 2, 1, 0)}) {
+    expect_same_bits(tests::tiny_llama(), plan, 2);
+    expect_same_bits(tests::tiny_gpt(), plan, 2);
+  }
+}
+
+TEST(Processes, ProductsGiveTheSameBitsOneRankOrMoreInEach) {
+  for (const int zero : {0, 1, 2, 3}) {
+    expect_same_bits(tests::tiny_llama(), product(2, 1, 2, zero), 4);
+    expect_same_bits(tests::tiny_llama(), product(2, 1, 2, zero), 2);
+  }
+  expect_same_bits(tests::tiny_llama(), product(2, 2, 2, 1), 8);
+}
+
+TEST(Processes, ExpertsAndRingsGiveTheSameBits) {
+  Plan experts;
+  experts.expert = experts.data = 2;
+  expect_same_bits(tests::tiny_experts(), experts, 2);
+  Plan ring;
+  ring.context = 2;
+  expect_same_bits(tests::tiny_llama(), ring, 2);
+}
+
+TEST(Processes, TiedEndsAreSummedAcrossProcesses) {
+  expect_same_bits(tests::tied(tests::tiny_gpt()), product(2, 1, 2, 1), 4);
+  Plan v = pipeline(ScheduleKind::ZeroBubbleV, 2, 2);
+  expect_same_bits(tests::tied(tests::tiny_gpt()), v, 2);
+}
+
+TEST(Processes, PoliciesAnnounceAcrossProcesses) {
+  Plan plan = product(2, 2, 1, 0);
+  plan.schedule = ScheduleKind::DynamicBreadthFirst;
+  plan.model_chunks = 2;
+  expect_same_bits(tests::tiny_llama(), plan, 4);
+}
+
+// Credits, one slot a channel, cross processes too.
+TEST(Processes, SlotsAreCreditedAcrossProcesses) {
+  TinyJob tiny(tests::tiny_llama(), pipeline(ScheduleKind::OneForwardOneBackward, 4));
+  tiny.job.executor.receive_slots = 1;
+  const HostResult alone = run_host(tiny.job);
+  const auto results = run_in_processes(
+      4, [&](model::Processes& processes) { return run_host(tiny.job, processes); });
+  EXPECT_EQ(results[0].weights_hash, alone.weights_hash);
+}
+
+// Four processes; the third has rank 2.
+std::vector<HostResult> run_with(const std::function<void(HostJob&)>& change) {
+  return run_in_processes(4, [&](model::Processes& processes) {
+    TinyJob tiny(tests::tiny_llama(), product(2, 1, 2, 0));
+    tiny.job.watchdog = std::chrono::milliseconds(1000);
+    change(tiny.job);
+    return run_host(tiny.job, processes);
+  });
+}
+
+bool is_second_step_of_rank_2(const TaskMoment& moment) {
+  return moment.rank.value == 2 && moment.step == 1 && to_text(moment.task) == "B1.0";
+}
+
+void expect_fault_everywhere(const std::vector<HostResult>& results, const std::string& text) {
+  for (std::size_t process = 0; process < results.size(); ++process) {
+    ASSERT_TRUE(results[process].fault.has_value()) << "process " << process;
+    EXPECT_EQ(to_text(*results[process].fault), text);
+    EXPECT_EQ(results[process].tells, process == 0);
+  }
+}
+
+TEST(ProcessFault, OfARankThatThrows) {
+  expect_fault_everywhere(run_with([](HostJob& job) {
+                            job.hooks.before_task = [](const TaskMoment& moment) {
+                              if (is_second_step_of_rank_2(moment)) {
+                                throw std::runtime_error("the disk is full");
+                              }
+                            };
+                          }),
+                          "rank 2, step 1, B1.0: the disk is full");
+}
+
+TEST(ProcessFault, OfARankThatSendsNoNumber) {
+  expect_fault_everywhere(run_with([](HostJob& job) {
+                            job.hooks.after_task = [](const TaskMoment& moment,
+                                                      std::span<float> message) {
+                              if (is_second_step_of_rank_2(moment) && !message.empty()) {
+                                message[3] = std::numeric_limits<float>::quiet_NaN();
+                              }
+                            };
+                          }),
+                          "rank 2, step 1, B1.0: the output is not finite");
+}
+
+TEST(ProcessFault, OfARankThatHangs) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = run_with([](HostJob& job) {
+    job.hooks.before_task = [](const TaskMoment& moment) {
+      if (is_second_step_of_rank_2(moment)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+        throw std::runtime_error("at last");  // What it would read is gone.
+      }
+    };
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  expect_fault_everywhere(results, "rank 2, step 1, B1.0: no rank got anything done for 1000 ms");
+}
+
+// A process that does not even say that it lives.
+TEST(ProcessFault, OfAProcessThatFallsSilent) {
+  const auto results = run_in_processes(2, [&](model::Processes& processes) {
+    Freezing freezing(processes);
+    TinyJob tiny(tests::tiny_llama(), product(2, 1, 1, 0));
+    tiny.job.watchdog = std::chrono::milliseconds(1500);
+    tiny.job.hooks.before_task = [&](const TaskMoment& moment) {
+      if (moment.rank.value != 1 || moment.step != 1) {
+        return;
+      }
+      if (to_text(moment.task) == "F2.0") {  // Long enough for it to tell where it is.
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      } else if (to_text(moment.task) == "F3.0") {
+        freezing.freeze();
+      }
+    };
+    return run_host(tiny.job, freezing);
+  });
+  ASSERT_TRUE(results[0].fault.has_value());
+  EXPECT_EQ(results[0].fault->rank.value, 1);
+  EXPECT_EQ(results[0].fault->step, 1);
+  EXPECT_EQ(results[0].fault->what, "process 1 gave no sign of life for 1500 ms");
+  EXPECT_TRUE(results[0].tells);
+}
+
+TEST(ProcessFault, RanksAreSharedInOrder) {
+  EXPECT_EQ(ranks_of_process(8, 4, 3).first, 6);
+  EXPECT_EQ(ranks_of_process(8, 4, 3).count, 2);
+}
+
+}  // namespace
+}  // namespace megatwin::exec
