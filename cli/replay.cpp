@@ -25,11 +25,6 @@ struct ReplayInput {
   policies::PolicyFactory policy;
 };
 
-model::Diagnostic fault(const std::string& file, const std::string& message,
-                        const std::string& allowed) {
-  return {.file = file, .message = message, .allowed = allowed};
-}
-
 model::Result<ReplayInput> read_input(const ReplayArguments& arguments) {
   MEGATWIN_TRY(const std::string text, scenarios::read_file(arguments.log));
   ReplayInput input;
@@ -52,11 +47,13 @@ model::Result<ReplayInput> read_input(const ReplayArguments& arguments) {
   const std::vector<std::string> problems =
       exec::host_problems(input.job.transformer, input.job.plan);
   model::Diagnostics faults;
-  for (const std::string& problem : problems) faults.push_back(fault(arguments.file, problem, ""));
+  for (const std::string& problem : problems)
+    faults.push_back(option_problem(arguments.file, problem, ""));
   if (faults.empty() &&
       exec::program_hash(exec::host_program_spec(input.job)) != input.log.program_hash) {
-    faults.push_back(fault(arguments.log, "is the log of another job",
-                           "one of the same model, plan and schedule as " + arguments.file));
+    faults.push_back(
+        option_problem(arguments.log, "is the log of another job",
+                       "one of the same model, plan and schedule as " + arguments.file));
   }
   if (!faults.empty()) return model::fail(std::move(faults));
   return input;

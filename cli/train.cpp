@@ -56,11 +56,6 @@ class StopSignals {
   Handler interrupt_ = SIG_DFL, terminate_ = SIG_DFL;
 };
 
-model::Diagnostic fault(const std::string& option, const std::string& message,
-                        const std::string& allowed) {
-  return {.file = option, .message = message, .allowed = allowed};
-}
-
 void write_records(const TrainArguments& arguments, const TrainInput& input,
                    const exec::HostJob& job, const exec::TrainingResult& result) {
   if (!arguments.log.empty()) {
@@ -112,18 +107,19 @@ Prepared prepare(TrainInput& input, const TrainArguments& arguments, Console& co
   if (!reasons.empty()) return {nullptr, refuse(arguments, reasons, console)};
   if (input.replay &&
       input.replay->program_hash != exec::program_hash(exec::host_program_spec(job))) {
-    return {nullptr, complain({fault(arguments.replay, "is the log of another job",
-                                     "one of the same model, plan and schedule")},
+    return {nullptr, complain({option_problem(arguments.replay, "is the log of another job",
+                                              "one of the same model, plan and schedule")},
                               arguments, console)};
   }
   if (const model::Processes* processes = input.request.processes) {
     const int ranks = model::RankLayout(job.plan).num_ranks();
     if (ranks % processes->size() != 0) {
-      return {nullptr, complain({fault("mpirun -n " + std::to_string(processes->size()),
+      return {nullptr,
+              complain({option_problem("mpirun -n " + std::to_string(processes->size()),
                                        "the plan has " + std::to_string(ranks) +
                                            " ranks, which so many processes cannot share equally",
                                        "-n " + std::to_string(ranks) + ", or a divisor of it")},
-                                arguments, console)};
+                       arguments, console)};
     }
   }
   return {*std::move(training)};

@@ -32,6 +32,7 @@ FamilyResult family_result(const Job& job, const SearchSpace& space, Bytes memor
   result.counts = no_counts(space);
   for_each_plan(job, space, family, [&](const PlanCode& code, const Plan& plan) {
     const PricedPlan& priced = worker.pricer.price(plan);
+    if (is_endless(plan, priced)) return;
     Candidate candidate{.code = code};
     candidate.memory = worker.memory(plan, priced);
     candidate.bound = step_lower_bound(plan, priced);

@@ -19,6 +19,7 @@
 #include "sim/search/parallel_for.h"
 #include "sim/search/plan_list.h"
 #include "sim/search/space_key.h"
+#include "sim/search/step_bound.h"
 #include "sim/simulate.h"
 
 namespace megatwin::sim {
@@ -330,6 +331,7 @@ class Search {
       effect.refusal = problems.front();
     } else {
       const PricedPlan& priced = worker.pricer.price(changed);
+      if (is_endless(changed, priced)) return;
       effect.memory = worker.memory(changed, priced);
       effect.step_time = model::to_seconds(worker.evaluator.makespan(changed, priced));
       effect.fits = *effect.memory <= memory_limit_;
