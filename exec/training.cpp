@@ -190,7 +190,7 @@ model::Result<std::unique_ptr<Training>> Training::prepare(const TrainingRequest
   const model::TrainingSettings& settings = request.settings;
   if (!request.transformer.experts &&
       (settings.expert_capacity_factor > 0 || settings.expert_balance_loss > 0)) {
-    faults.push_back(fault("training.experts", "the model has no experts", "model.experts"));
+    faults.push_back(file_problem("training.experts", "the model has no experts", "model.experts"));
   }
   // A model that the host does not know has no table; its problems are told by host_job_problems().
   if (unsupported.empty()) {
