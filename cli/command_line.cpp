@@ -9,6 +9,7 @@
 #include "cli/doctor.h"
 #include "cli/files.h"
 #include "cli/import.h"
+#include "cli/launched.h"
 #include "cli/plan.h"
 #include "cli/replay.h"
 #include "cli/search.h"
@@ -45,6 +46,7 @@ constexpr const char* kSearchExamples =
     "  megatwin search job.yaml --memory-margin 0.05 --export out/best\n"
     "  megatwin search job.yaml --exhaustive --store out/search.db     goes on where it was "
     "killed\n"
+    "  mpirun -n 8 megatwin search job.yaml --threads 4         over several processes\n"
     "  megatwin search job.yaml --set 'search={fix: [tensor], micro_batch: [1, 2, 4]}' --json\n";
 
 constexpr const char* kTrainExamples =
@@ -175,8 +177,15 @@ Action add_search(CLI::App& app, Console& console) {
       ->check(CLI::Range(0, 10'000))
       ->type_name("N");
   add_threads(*command, arguments->num_threads);
+  command->add_flag("--mpi", arguments->mpi,
+                    "Join the processes that srun started; those of mpirun join by themselves");
   command->add_flag("--exhaustive", arguments->exhaustive,
                     "Evaluate every plan that fits; the answer is the same");
+  command
+      ->add_option("--check", arguments->check,
+                   "How finalists are simulated: events, maxmin or simgrid; else as the file says")
+      ->check(CLI::IsMember({"events", "maxmin", "simgrid"}))
+      ->type_name("DEPTH");
   command->add_flag("--what-if", arguments->what_if,
                     "Also search with faster links, more memory and more machines");
   command
@@ -365,6 +374,7 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
     app.exit(success, console.out, console.err);
     return kExitAnswer;
   } catch (const CLI::ParseError& error) {
+    if (launched_rank() > 0) return kExitBadInput;  // The first process says it.
     return complain(app, error, words, console);
   }
   for (const auto& [name, action] : actions) {
@@ -377,7 +387,10 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
 
 int run_command_line(const std::vector<std::string>& words, const World& world, Console& console) {
   try {
-    const int code = dispatch(words, world, console);
+    // Of several processes the first answers; any may fail.
+    std::ostream nowhere(nullptr);
+    Console silent{.out = nowhere, .err = console.err};
+    const int code = dispatch(words, world, launched_rank() > 0 ? silent : console);
     console.out.flush();
     if (!console.out) throw IoError("cannot write the answer: standard output is closed or full");
     return code;

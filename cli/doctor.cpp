@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/launched.h"
 #include "cli/probe.h"
 #include "cli/report/format.h"
 #include "cli/report/json_writer.h"
@@ -107,8 +108,11 @@ std::vector<Finding> examine_accelerators() {
   findings.push_back(driver);
   findings.push_back(examine_optional("NCCL", nccl_version(), "collectives between GPUs",
                                       "libnccl2 from NVIDIA's package repository"));
-  findings.push_back(examine_optional("MPI", mpi_version(), "training over many processes",
+  findings.push_back(examine_optional("mpirun", mpi_version(), "starts many processes",
                                       "apt-get install libopenmpi-dev openmpi-bin"));
+  findings.push_back(examine_optional(
+      "MPI", mpi_plugin_version(), "a search over many processes",
+      "apt-get install libopenmpi-dev openmpi-bin, and build again: libmegatwin_mpi.so"));
   findings.push_back(examine_optional("SimGrid", simgrid_version(), "network: simgrid",
                                       "apt-get install libsimgrid-dev"));
   return findings;

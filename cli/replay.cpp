@@ -24,11 +24,6 @@ struct ReplayInput {
   policies::PolicyFactory policy;
 };
 
-model::Diagnostic fault(const std::string& file, const std::string& message,
-                        const std::string& allowed) {
-  return {.file = file, .message = message, .allowed = allowed};
-}
-
 model::Result<ReplayInput> read_input(const ReplayArguments& arguments) {
   MEGATWIN_TRY(const std::string text, scenarios::read_file(arguments.log));
   ReplayInput input;
@@ -37,7 +32,7 @@ model::Result<ReplayInput> read_input(const ReplayArguments& arguments) {
   if (input.log.policy != "list") {
     const auto policy = policy_named(input.log.policy);
     if (!policy || !policy->factory) {
-      return model::fail(fault(
+      return model::fail(option_problem(
           arguments.log,
           "was decided by '" + input.log.policy + "', a policy that this program does not have",
           "the program that wrote it"));
@@ -54,11 +49,13 @@ model::Result<ReplayInput> read_input(const ReplayArguments& arguments) {
   const std::vector<std::string> problems =
       exec::host_problems(input.job.transformer, input.job.plan);
   model::Diagnostics faults;
-  for (const std::string& problem : problems) faults.push_back(fault(arguments.file, problem, ""));
+  for (const std::string& problem : problems)
+    faults.push_back(option_problem(arguments.file, problem, ""));
   if (faults.empty() &&
       exec::program_hash(exec::host_program_spec(input.job)) != input.log.program_hash) {
-    faults.push_back(fault(arguments.log, "is the log of another job",
-                           "one of the same model, plan and schedule as " + arguments.file));
+    faults.push_back(
+        option_problem(arguments.log, "is the log of another job",
+                       "one of the same model, plan and schedule as " + arguments.file));
   }
   if (!faults.empty()) return model::fail(std::move(faults));
   return input;

@@ -9,6 +9,7 @@
 
 #include "cli/diagnostics.h"
 #include "cli/files.h"
+#include "cli/launched.h"
 #include "cli/memory_margin.h"
 #include "cli/plan_export.h"
 #include "cli/report/search_report.h"
@@ -19,6 +20,7 @@
 #include "scenarios/scenario.h"
 #include "sim/purchase/purchase_option.h"
 #include "sim/purchase/unmet_wish.h"
+#include "sim/search/helper.h"
 #include "sim/search/result_store.h"
 #include "sim/search/search.h"
 #include "sim/search/what_if.h"
@@ -27,6 +29,8 @@ namespace megatwin::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* kVersionLine = MEGATWIN_VERSION "\n";
 
 // The job on the machines that the search may use.
 model::Job searched_job(const scenarios::Scenario& scenario) {
@@ -74,15 +78,21 @@ std::optional<sim::UnmetWish> keep_limits(const model::Job& job, const model::Tr
   return std::nullopt;
 }
 
-// Times depend on everything that the file says and on the program. Other files that it names are
-// not looked into: a store tries what it holds before it is believed.
+// Everything that the file and the command line say. Times depend on it, and on the program. Other
+// files that the scenario names are not looked into.
+std::string said(const SearchArguments& arguments) {
+  std::string text = kVersionLine;
+  text += scenarios::read_file(arguments.file).value_or("");
+  for (const std::string& setting : arguments.settings) text += "\n--set " + setting;
+  text +=
+      "\n--memory-margin " + std::to_string(arguments.memory_margin);  // Only what fits is kept.
+  return text;
+}
+
+// A store tries what it holds before it is believed.
 std::unique_ptr<sim::ResultStore> open_store(const SearchArguments& arguments) {
   if (arguments.store.empty()) return nullptr;
-  std::string key = MEGATWIN_VERSION;
-  key += "\n" + scenarios::read_file(arguments.file).value_or("");
-  for (const std::string& setting : arguments.settings) key += "\n--set " + setting;
-  key += "\n--memory-margin " + std::to_string(arguments.memory_margin);  // Only what fits is kept.
-  return std::make_unique<sim::ResultStore>(arguments.store, key);
+  return std::make_unique<sim::ResultStore>(arguments.store, said(arguments));
 }
 
 // Everything that the file says, checked.
@@ -117,25 +127,42 @@ model::Result<Task> read_task(const SearchArguments& arguments) {
   return task;
 }
 
-sim::SearchResult search_for(const Task& task, const SearchArguments& arguments, Console& console) {
+std::optional<model::NetworkKind> network_of(const std::string& check) {
+  if (check.empty()) return std::nullopt;
+  if (check == "maxmin") return model::NetworkKind::MaxMin;
+  return check == "simgrid" ? model::NetworkKind::Simgrid : model::NetworkKind::Analytic;
+}
+
+sim::SearchOptions options_of(const Task& task, const SearchArguments& arguments,
+                              model::Processes* processes) {
+  return {
+      .num_threads = arguments.num_threads > 0 ? arguments.num_threads : cores_of_this_process(),
+      .memory_margin = task.memory_margin,
+      .num_best = arguments.num_best,
+      .num_losers = arguments.num_losers,
+      .exhaustive = arguments.exhaustive,
+      .check = network_of(arguments.check),
+      .processes = processes};
+}
+
+sim::SearchResult search_for(const Task& task, const SearchArguments& arguments,
+                             model::Processes* processes, Console& console) {
   try {
     const auto store = open_store(arguments);
     WorkProgressLine line(console);
-    return sim::search(task.job, task.space,
-                       {.num_threads = arguments.num_threads,
-                        .memory_margin = task.memory_margin,
-                        .num_best = arguments.num_best,
-                        .num_losers = arguments.num_losers,
-                        .exhaustive = arguments.exhaustive,
-                        .store = store.get(),
-                        .progress = [&](const sim::WorkProgress& p) { line.show(p); }});
+    sim::SearchOptions options = options_of(task, arguments, processes);
+    options.store = store.get();
+    options.progress = [&](const sim::WorkProgress& p) { line.show(p); };
+    return sim::search(task.job, task.space, options);
   } catch (const sim::StoreError& error) {
+    throw IoError(error.what());
+  } catch (const sim::HelperError& error) {
     throw IoError(error.what());
   }
 }
 
 std::vector<sim::WhatIf> changes_of(const Task& task, const SearchArguments& arguments) {
-  return sim::what_if(task.job,
+  return sim::what_if(sim::plain_job(task.job),
                       [&](const model::Job& changed) {
                         auto read = sim::search_space(changed, task.request);
                         MEGATWIN_ASSERT(read.has_value(),
@@ -145,25 +172,18 @@ std::vector<sim::WhatIf> changes_of(const Task& task, const SearchArguments& arg
                       {.num_threads = arguments.num_threads, .memory_margin = task.memory_margin});
 }
 
-}  // namespace
-
-int search_command(const SearchArguments& arguments, Console& console) {
-  const Clock::time_point start = Clock::now();
-  const auto task = read_task(arguments);
-  if (!task) {
-    print_diagnostics(task.error(), arguments.json_diagnostics, console);
-    return kExitBadInput;
-  }
-  sim::SearchResult result = search_for(*task, arguments, console);
+int answer(const Task& task, const SearchArguments& arguments, model::Processes* processes,
+           Clock::time_point start, Console& console) {
+  sim::SearchResult result = search_for(task, arguments, processes, console);
   std::vector<sim::WhatIf> changes;
-  if (arguments.what_if && !result.impossible) changes = changes_of(*task, arguments);
+  if (arguments.what_if && !result.impossible) changes = changes_of(task, arguments);
   std::vector<sim::PurchaseOption> runs;
   std::optional<sim::UnmetWish> unmet;
-  if (task->wish && !result.best.empty()) {
-    unmet = keep_limits(task->job, *task->wish, result, runs);
+  if (task.wish && !result.best.empty()) {
+    unmet = keep_limits(task.job, *task.wish, result, runs);
   }
   const SearchSummary summary{
-      .job = task->job,
+      .job = task.job,
       .result = result,
       .what_if = changes,
       .runs = runs,
@@ -171,10 +191,53 @@ int search_command(const SearchArguments& arguments, Console& console) {
       .elapsed = {std::chrono::duration<double>(Clock::now() - start).count()}};
   console.out << (arguments.json ? json_search(summary) : terminal_search(summary));
   if (!arguments.export_folder.empty() && !result.best.empty()) {
-    export_plan({.file = arguments.file, .settings = arguments.settings}, task->job,
+    export_plan({.file = arguments.file, .settings = arguments.settings}, task.job,
                 result.best.front().report.plan, arguments.export_folder);
   }
   return result.impossible || unmet ? kExitRefused : kExitAnswer;
+}
+
+model::Diagnostics told_by(const Agreement& agreement, const SearchArguments& arguments) {
+  const std::string who = "process " + std::to_string(agreement.dissenter);
+  const bool reads = agreement.saying.rfind(kVersionLine, 0) == 0;
+  return {{.file = arguments.file,
+           .message = reads ? who + " reads something else here than process 0"
+                            : who + " finds: " + agreement.saying,
+           .allowed = "the same files and options in every process"}};
+}
+
+// The part of one process. Faults of the input are told once, and alike in all processes.
+int search_together(const SearchArguments& arguments, model::Processes& processes,
+                    Clock::time_point start, Console& console) {
+  const auto task = read_task(arguments);
+  const Agreement agreement =
+      agree(processes, task ? said(arguments) : model::to_text(task.error()));
+  const bool is_first = processes.rank() == 0;
+  if (task && !agreement.reached && is_first) {
+    print_diagnostics(told_by(agreement, arguments), arguments.json_diagnostics, console);
+  }
+  if (!task && is_first) print_diagnostics(task.error(), arguments.json_diagnostics, console);
+  if (!task || !agreement.reached) return kExitBadInput;
+  if (is_first) return answer(*task, arguments, &processes, start, console);
+  help_search(task->job, task->space, options_of(*task, arguments, &processes));
+  return kExitAnswer;
+}
+
+}  // namespace
+
+int search_command(const SearchArguments& arguments, Console& console) {
+  const Clock::time_point start = Clock::now();
+  if (arguments.mpi || is_launched_with_others()) {
+    return run_together(console, [&](model::Processes& processes) {
+      return search_together(arguments, processes, start, console);
+    });
+  }
+  const auto task = read_task(arguments);
+  if (!task) {
+    print_diagnostics(task.error(), arguments.json_diagnostics, console);
+    return kExitBadInput;
+  }
+  return answer(*task, arguments, nullptr, start, console);
 }
 
 }  // namespace megatwin::cli

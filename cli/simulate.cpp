@@ -21,11 +21,6 @@ void append(model::Diagnostics& all, const model::Diagnostics& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-model::Diagnostic fault(const std::string& option, const std::string& message,
-                        const std::string& allowed) {
-  return {.file = option, .message = message, .allowed = allowed};
-}
-
 void check_effects(const SimulateArguments& arguments, const World& world,
                    model::Diagnostics& faults) {
   const std::vector<std::string> known = world.effect_names();
@@ -36,7 +31,7 @@ void check_effects(const SimulateArguments& arguments, const World& world,
     std::string hint = allowed;
     const std::string near = model::nearest_word(name, known);
     if (!near.empty()) hint += "; did you mean '" + near + "'?";
-    faults.push_back(fault("--without", "unknown effect '" + name + "'", hint));
+    faults.push_back(option_problem("--without", "unknown effect '" + name + "'", hint));
   }
 }
 
@@ -55,7 +50,7 @@ void check_outputs(const SimulateArguments& arguments, model::Diagnostics& fault
     for (const auto& [name, place] : taken) {
       if (place != resolved(path)) continue;
       faults.push_back(
-          fault(option, "'" + path + "' would overwrite " + name, "a file of its own"));
+          option_problem(option, "'" + path + "' would overwrite " + name, "a file of its own"));
       break;
     }
     taken.emplace_back("the file of " + std::string(option), resolved(path));
@@ -125,8 +120,9 @@ int simulate_command(const SimulateArguments& arguments, const World& world, Con
   if (!jobs) {
     faults = jobs.error();
   } else if (!arguments.trace.empty() && jobs->size() != 1) {
-    faults = {fault("--trace", std::to_string(jobs->size()) + " runs have no common timeline",
-                    "one file without --sweep")};
+    faults = {option_problem("--trace",
+                             std::to_string(jobs->size()) + " runs have no common timeline",
+                             "one file without --sweep")};
   }
   if (!faults.empty()) {
     print_diagnostics(faults, arguments.json_diagnostics, console);

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "exec/durable_file.h"
+#include "exec/file_problem.h"
 #include "exec/huggingface_state.h"
 #include "exec/safetensors.h"
 #include "scenarios/json_reader.h"
@@ -142,10 +143,6 @@ std::optional<Manifest> parse_manifest(const std::string& text) {
   return manifest;
 }
 
-model::Diagnostic fault(const std::string& file, std::string message, std::string allowed = {}) {
-  return {.file = file, .message = std::move(message), .allowed = std::move(allowed)};
-}
-
 // The bytes of every file that the manifest lists, in its order.
 model::Result<std::vector<std::string>> checked_files(const fs::path& path,
                                                       const Manifest& manifest) {
@@ -153,7 +150,7 @@ model::Result<std::vector<std::string>> checked_files(const fs::path& path,
   for (const Manifest::Entry& entry : manifest.files) {
     auto bytes = bytes_of(path / entry.name);
     if (!bytes || bytes->size() != entry.size || checksum(*bytes) != entry.sum) {
-      return model::fail(fault((path / entry.name).string(), "is not what was saved"));
+      return model::fail(file_problem((path / entry.name).string(), "is not what was saved"));
     }
     all.push_back(std::move(*bytes));
   }
@@ -175,7 +172,7 @@ model::Result<Checkpoint> load_one(const fs::path& path, const model::Transforme
   const auto text = bytes_of(path / kManifest);
   const auto manifest = text ? parse_manifest(*text) : std::nullopt;
   if (!manifest || manifest->files.size() != 3) {
-    return model::fail(fault(path.string(), "has no sound manifest"));
+    return model::fail(file_problem(path.string(), "has no sound manifest"));
   }
   MEGATWIN_TRY(const std::vector<std::string> files, checked_files(path, *manifest));
   MEGATWIN_TRY(std::vector<Tensor> weights, parse_safetensors((path / kModel).string(), files[0]));
@@ -200,7 +197,7 @@ void check_value(const scenarios::TreeNode& config, const char* key, double expe
   if (std::abs(value - expected) <= 1e-9 * expected) return;
   std::ostringstream allowed;
   allowed << expected << ", which is what the host computes with";
-  faults.push_back(fault(file, std::string(key) + " is " + node->text, allowed.str()));
+  faults.push_back(file_problem(file, std::string(key) + " is " + node->text, allowed.str()));
 }
 
 model::Diagnostics config_faults(const fs::path& path) {
@@ -221,8 +218,8 @@ model::Result<std::set<std::string>> weight_files(const fs::path& folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   const auto text = bytes_of(index);
   if (!text) {
-    return model::fail(fault(folder.string(), "holds no weights",
-                             "a folder with model.safetensors, or with an index of many"));
+    return model::fail(file_problem(folder.string(), "holds no weights",
+                                    "a folder with model.safetensors, or with an index of many"));
   }
   MEGATWIN_TRY(const scenarios::Document document, scenarios::parse_json(index.string(), *text));
   std::set<std::string> names;
@@ -281,9 +278,9 @@ model::Result<Checkpoint> load_newest_checkpoint(const std::string& folder,
     damaged.push_back(reason.file + " " + reason.message);
   }
   model::Diagnostics faults;
-  for (const std::string& reason : damaged) faults.push_back(fault(folder, reason));
-  faults.push_back(fault(folder, "holds no checkpoint to go on from",
-                         "a folder with step-… from an earlier run"));
+  for (const std::string& reason : damaged) faults.push_back(file_problem(folder, reason));
+  faults.push_back(file_problem(folder, "holds no checkpoint to go on from",
+                                "a folder with step-… from an earlier run"));
   return model::fail(std::move(faults));
 }
 
@@ -298,7 +295,7 @@ model::Result<ModelState> load_huggingface_weights(const std::string& folder,
   for (const std::string& name : names) {
     const fs::path path = fs::path(folder) / name;
     const auto bytes = bytes_of(path);
-    if (!bytes) return model::fail(fault(path.string(), "cannot be read"));
+    if (!bytes) return model::fail(file_problem(path.string(), "cannot be read"));
     MEGATWIN_TRY(std::vector<Tensor> tensors, parse_safetensors(path.string(), *bytes));
     std::move(tensors.begin(), tensors.end(), std::back_inserter(all));
   }

@@ -17,6 +17,12 @@ std::vector<std::string> host_job_problems(const HostJob& job) {
   if (!problems.empty()) {
     return problems;
   }
+  if (!job.plan.tensor_per_stage.empty() || !job.plan.micro_batches_per_replica.empty() ||
+      job.plan.layers_by_cost || job.plan.micro_batches_by_cost) {
+    return {
+        "tensor sizes by stage, micro-batches by replica and splits found by cost are simulated "
+        "only; the host world runs equal ranks"};
+  }
   problems = policies::schedule_problems(host_program_spec(job));
   if (job.plan.schedule == model::ScheduleKind::Decoupled) {
     problems.emplace_back("policy.schedule fbd is simulated only");

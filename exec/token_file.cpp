@@ -6,6 +6,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "exec/file_problem.h"
 #include "model/assert.h"
 
 namespace megatwin::exec {
@@ -13,10 +14,6 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 256 * 4;
 constexpr std::int32_t kMagic = 20240520;
-
-model::Diagnostic fault(const std::string& file, std::string message, std::string allowed) {
-  return {.file = file, .message = std::move(message), .allowed = std::move(allowed)};
-}
 
 // Larger than what a scenario may be, so not by scenarios/document.h.
 model::Result<std::string> read_bytes(const std::string& path) {
@@ -27,8 +24,8 @@ model::Result<std::string> read_bytes(const std::string& path) {
   if (!file || file.bad() || bytes.str().empty()) {
     const std::string reason =
         errno != 0 ? std::generic_category().message(errno) : std::string("it is empty");
-    return model::fail(fault(path, "cannot be read as training data: " + reason,
-                             "a UTF-8 text (data.text) or a token file (data.tokens)"));
+    return model::fail(file_problem(path, "cannot be read as training data: " + reason,
+                                    "a UTF-8 text (data.text) or a token file (data.tokens)"));
   }
   return std::move(bytes).str();
 }
@@ -71,16 +68,17 @@ Tokens::Tokens(std::string bytes, int width)
 model::Result<Tokens> parse_text(const std::string& file, std::string bytes,
                                  std::int64_t vocabulary) {
   if (vocabulary < 256) {
-    return model::fail(fault(file,
-                             "a text has 256 kinds of bytes, and the model's vocabulary is " +
-                                 std::to_string(vocabulary),
-                             "model.vocab_size of 256 or more"));
+    return model::fail(
+        file_problem(file,
+                     "a text has 256 kinds of bytes, and the model's vocabulary is " +
+                         std::to_string(vocabulary),
+                     "model.vocab_size of 256 or more"));
   }
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t length = character_length(bytes, at);
     if (length == 0) {
-      return model::fail(fault(file, "is not UTF-8 at byte " + std::to_string(at),
-                               "a UTF-8 text; tokens go to data.tokens"));
+      return model::fail(file_problem(file, "is not UTF-8 at byte " + std::to_string(at),
+                                      "a UTF-8 text; tokens go to data.tokens"));
     }
     at += length;
   }
@@ -93,32 +91,33 @@ model::Result<Tokens> parse_token_file(const std::string& file, const std::strin
       "256 integers of 4 bytes (20240520, version 1 or 2, number of tokens, zeros), then the "
       "tokens";
   if (bytes.size() < kHeaderBytes) {
-    return model::fail(fault(
+    return model::fail(file_problem(
         file, "is no token file: it has " + std::to_string(bytes.size()) + " bytes", allowed));
   }
   const Tokens header(bytes.substr(0, kHeaderBytes), 4);
   const std::int32_t version = header[1];
   if (header[0] != kMagic || (version != 1 && version != 2)) {
-    return model::fail(fault(file,
-                             "is no token file: it starts with " + std::to_string(header[0]) +
-                                 ", version " + std::to_string(version),
-                             allowed));
+    return model::fail(file_problem(file,
+                                    "is no token file: it starts with " +
+                                        std::to_string(header[0]) + ", version " +
+                                        std::to_string(version),
+                                    allowed));
   }
   const int width = version == 1 ? 2 : 4;
   Tokens tokens(bytes.substr(kHeaderBytes), width);
   if (header[2] != tokens.size() ||
       bytes.size() != kHeaderBytes + static_cast<std::size_t>(tokens.size()) * width) {
-    return model::fail(fault(file,
-                             "says that it has " + std::to_string(header[2]) +
-                                 " tokens, and holds " + std::to_string(tokens.size()),
-                             allowed));
+    return model::fail(file_problem(file,
+                                    "says that it has " + std::to_string(header[2]) +
+                                        " tokens, and holds " + std::to_string(tokens.size()),
+                                    allowed));
   }
   for (std::int64_t index = 0; index < tokens.size(); ++index) {
     if (tokens[index] < 0 || tokens[index] >= vocabulary) {
-      return model::fail(fault(file,
-                               "token " + std::to_string(index) + " is " +
-                                   std::to_string(static_cast<std::uint32_t>(tokens[index])),
-                               "below model.vocab_size " + std::to_string(vocabulary)));
+      return model::fail(file_problem(file,
+                                      "token " + std::to_string(index) + " is " +
+                                          std::to_string(static_cast<std::uint32_t>(tokens[index])),
+                                      "below model.vocab_size " + std::to_string(vocabulary)));
     }
   }
   return tokens;

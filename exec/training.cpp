@@ -5,6 +5,7 @@
 #include <numbers>
 #include <thread>
 
+#include "exec/file_problem.h"
 #include "exec/held_out.h"
 #include "exec/token_file.h"
 #include "exec/window_source.h"
@@ -17,10 +18,6 @@ using Clock = std::chrono::steady_clock;
 model::Seconds since(Clock::time_point start) {
   const std::chrono::duration<double> spent = Clock::now() - start;
   return {spent.count()};
-}
-
-model::Diagnostic fault(const std::string& file, std::string message, std::string allowed = {}) {
-  return {.file = file, .message = std::move(message), .allowed = std::move(allowed)};
 }
 
 // The whole model's table, for checking what was read.
@@ -79,7 +76,8 @@ struct Training::Parts {
 
 model::Diagnostics Training::Parts::open_data() {
   if (request.data.kind == model::TrainingDataKind::None) {
-    return {fault("data", "there is nothing to train on", "data: {text: FILE} or {tokens: FILE}")};
+    return {file_problem("data", "there is nothing to train on",
+                         "data: {text: FILE} or {tokens: FILE}")};
   }
   auto read = read_tokens(request.data, request.transformer.vocab_size);
   if (!read) {
@@ -94,7 +92,8 @@ model::Diagnostics Training::Parts::open_data() {
                             .seed = request.settings.seed};
   model::Diagnostics faults;
   for (const std::string& problem : window_problems(windows)) {
-    faults.push_back(fault(request.data.path, problem, "a longer text, or a shorter sequence"));
+    faults.push_back(
+        file_problem(request.data.path, problem, "a longer text, or a shorter sequence"));
   }
   if (faults.empty()) {
     source = std::make_unique<WindowSource>(windows);
@@ -105,7 +104,7 @@ model::Diagnostics Training::Parts::open_data() {
 model::Diagnostics Training::Parts::check_start(const std::string& path) const {
   model::Diagnostics faults;
   for (const std::string& problem : state_problems(*start, table)) {
-    faults.push_back(fault(path, problem));
+    faults.push_back(file_problem(path, problem));
   }
   return faults;
 }
@@ -114,7 +113,8 @@ model::Diagnostics Training::Parts::open_start() {
   const std::string& folder = request.settings.checkpoint_folder;
   if (request.resume) {
     if (folder.empty()) {
-      return {fault("--resume", "there is no checkpoint folder", "training.checkpoint.folder")};
+      return {
+          file_problem("--resume", "there is no checkpoint folder", "training.checkpoint.folder")};
     }
     auto checkpoint = load_newest_checkpoint(folder, request.transformer);
     if (!checkpoint) {
@@ -124,20 +124,21 @@ model::Diagnostics Training::Parts::open_start() {
       warnings.push_back(reason + "; an older checkpoint is taken");
     }
     if (checkpoint->point != point(checkpoint->point.step)) {
-      return {fault(checkpoint->path,
-                    "is of another run: seed " + std::to_string(checkpoint->point.seed) +
-                        ", global batch " + std::to_string(checkpoint->point.global_batch) +
-                        ", sequences of " + std::to_string(checkpoint->point.sequence_length),
-                    "the same seed, global batch and sequence length; the rest of the plan is "
-                    "free")};
+      return {
+          file_problem(checkpoint->path,
+                       "is of another run: seed " + std::to_string(checkpoint->point.seed) +
+                           ", global batch " + std::to_string(checkpoint->point.global_batch) +
+                           ", sequences of " + std::to_string(checkpoint->point.sequence_length),
+                       "the same seed, global batch and sequence length; the rest of the plan is "
+                       "free")};
     }
     start = std::move(checkpoint->state);
     job.first_step = checkpoint->point.step;
     return check_start(checkpoint->path);
   }
   if (!folder.empty() && has_checkpoints(folder)) {
-    return {fault(folder, "holds checkpoints of an earlier run",
-                  "--resume to go on from them, or another folder")};
+    return {file_problem(folder, "holds checkpoints of an earlier run",
+                         "--resume to go on from them, or another folder")};
   }
   if (request.weights_from.empty()) {
     return {};

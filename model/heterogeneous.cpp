@@ -1,7 +1,10 @@
 #include "model/heterogeneous.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
+#include <utility>
 
 #include "model/assert.h"
 
@@ -24,6 +27,25 @@ std::vector<std::int64_t> min_max_split(std::int64_t total, std::span<const doub
     }
     if (best == speeds.size()) break;
     ++units[best];
+  }
+  return units;
+}
+
+std::vector<std::int64_t> earliest_finish_split(std::int64_t total, std::span<const double> fixed,
+                                                std::span<const double> per_unit) {
+  MEGATWIN_ASSERT(fixed.size() == per_unit.size());
+  std::vector<std::int64_t> units(fixed.size(), 1);
+  using Next = std::pair<double, std::size_t>;  // When one unit more would be done, and where.
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
+  const auto push = [&](std::size_t i) {
+    queue.push({fixed[i] + static_cast<double>(units[i] + 1) * per_unit[i], i});
+  };
+  for (std::size_t i = 0; i < units.size(); ++i) push(i);
+  for (auto placed = static_cast<std::int64_t>(units.size()); placed < total; ++placed) {
+    const std::size_t where = queue.top().second;
+    queue.pop();
+    ++units[where];
+    push(where);
   }
   return units;
 }

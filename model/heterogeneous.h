@@ -17,6 +17,12 @@ namespace megatwin::model {
 std::vector<std::int64_t> min_max_split(std::int64_t total, std::span<const double> speeds,
                                         std::span<const std::int64_t> limits = {});
 
+// Units a device when device i takes fixed[i] + n · per_unit[i] for n of them: each unit goes where
+// it is done first, but every device gets one (its share of an optimizer step cannot be nothing).
+// With no fixed times this is min_max_split(). Requires: per_unit > 0, total of at least one each.
+std::vector<std::int64_t> earliest_finish_split(std::int64_t total, std::span<const double> fixed,
+                                                std::span<const double> per_unit);
+
 // The slowest part: max(units / speed).
 double slowest_part(std::span<const std::int64_t> units, std::span<const double> speeds);
 

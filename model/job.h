@@ -39,6 +39,8 @@ struct Job {
   SoftwareStack software;
   Plan plan;
   GpuProfile profile;  // Of cluster.groups[0].gpu.
+  // Of the machines' GPUs by group, when the cluster has several kinds; else empty.
+  std::vector<GpuProfile> group_profiles;
   NetworkKind network = NetworkKind::Analytic;
   std::vector<Disturbance> disturbances;  // None: the cluster as it should be.
   std::uint64_t seed = 1;                 // Of jitter and of failures.

@@ -336,8 +336,9 @@ class NearestSearch {
           [&](const Difference& enough) { return candidate.difference.includes(enough); });
       if (more_than_needed) return;
       if (!options_.accepts || options_.accepts(candidate.plan)) {
-        // Two answers that turn the same keys are enough.
-        if (++answers_by_keys_[candidate.difference.keys] <= 2) {
+        // Two answers that turn the same keys are enough; more layers than needed help nobody.
+        const int most = candidate.plan.recompute_layers > plan_.recompute_layers ? 1 : 2;
+        if (++answers_by_keys_[candidate.difference.keys] <= most) {
           found_.push_back({candidate.plan, candidate.difference.text()});
         }
         enough_.push_back(candidate.difference);

@@ -166,6 +166,10 @@ ParameterCounts count_parameters(const Transformer& transformer) {
   return counts;
 }
 
+std::int64_t token_table(const Transformer& transformer, const WeightSharding& sharding) {
+  return padded_vocab_size(transformer, sharding) / sharding.tensor * embedding_width(transformer);
+}
+
 RankParameters rank_parameters(const Transformer& transformer, const StageContents& stage,
                                const WeightSharding& sharding) {
   const std::int64_t h = transformer.hidden_size;
@@ -183,7 +187,7 @@ RankParameters rank_parameters(const Transformer& transformer, const StageConten
   }
   const std::int64_t vocab_rows = padded_vocab_size(transformer, sharding) / sharding.tensor;
   const bool head_is_copy = stage.has_head && transformer.tied_embeddings;
-  const std::int64_t table = vocab_rows * embedding_width(transformer);
+  const std::int64_t table = token_table(transformer, sharding);
   if (stage.has_embedding || head_is_copy || has_mtp) rank.embedding += table;
   if (stage.has_head && !transformer.tied_embeddings) rank.embedding += table;
   if (stage.has_embedding) rank.embedding += embedding_projection(transformer);

@@ -72,6 +72,9 @@ ParameterCounts count_parameters(const Transformer& transformer);
 // Vocabulary rows after padding; divisible by `tensor`.
 std::int64_t padded_vocab_size(const Transformer& transformer, const WeightSharding& sharding);
 
+// Token table of one rank, without what projects into or out of it.
+std::int64_t token_table(const Transformer& transformer, const WeightSharding& sharding);
+
 // What one pipeline stage holds.
 struct StageContents {
   std::vector<std::int64_t> layers;  // Decoder layers of all its chunks.

@@ -3,6 +3,7 @@
 #ifndef MEGATWIN_MODEL_PLAN_H_
 #define MEGATWIN_MODEL_PLAN_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -127,6 +128,14 @@ struct Plan {
   std::vector<int> layers_per_virtual_stage;
   bool embedding_as_layer = false;
   bool head_as_layer = false;
+  // Found by cost before the plan is used: see sim/mixed/auto_split.h.
+  bool layers_by_cost = false;
+  bool micro_batches_by_cost = false;
+
+  // Clusters of several kinds of machines. Empty: the same everywhere.
+  std::vector<int> tensor_per_stage;                    // p entries; `tensor` is the largest.
+  std::vector<std::int64_t> micro_batches_per_replica;  // `data` entries.
+  std::vector<Precision> precision_per_group;           // One a group of the cluster's machines.
 
   // Overlap switches as resolved from the software stack and the user.
   bool overlap_grad_reduce = false;
@@ -136,10 +145,20 @@ struct Plan {
   bool fp32_parameters = false;  // Params in fp32 (report 8 of the cases).
   std::string rank_order = "tp-cp-ep-dp-pp";
 
+  int stage_tensor(int stage) const {
+    return tensor_per_stage.empty() ? tensor : tensor_per_stage[static_cast<std::size_t>(stage)];
+  }
   int gpus() const {
-    if (schedule != ScheduleKind::Decoupled) return tensor * pipeline * context * data;
-    return pipeline * context * data *
-           (side_ranks(decoupled.forward) + side_ranks(decoupled.backward));
+    if (schedule == ScheduleKind::Decoupled) {
+      return pipeline * context * data *
+             (side_ranks(decoupled.forward) + side_ranks(decoupled.backward));
+    }
+    int tensor_ranks = tensor * pipeline;
+    if (!tensor_per_stage.empty()) {
+      tensor_ranks = 0;
+      for (const int t : tensor_per_stage) tensor_ranks += t;
+    }
+    return tensor_ranks * context * data;
   }
   int side_tensor(const DecoupledSide& side) const {
     return side.tensor > 0 ? side.tensor : tensor;
@@ -148,7 +167,17 @@ struct Plan {
   int effective_expert_tensor() const { return expert_tensor > 0 ? expert_tensor : tensor; }
   // Replicas of one expert shard: world / (etp · ep · pp).
   int expert_data() const { return gpus() / (effective_expert_tensor() * expert * pipeline); }
+  // Of a replica when all have the same.
   std::int64_t num_micro_batches() const { return global_batch / (micro_batch * data); }
+  std::int64_t replica_micro_batches(int replica) const {
+    return micro_batches_per_replica.empty()
+               ? num_micro_batches()
+               : micro_batches_per_replica[static_cast<std::size_t>(replica)];
+  }
+  Precision group_precision(int group) const {
+    return precision_per_group.empty() ? precision
+                                       : precision_per_group[static_cast<std::size_t>(group)];
+  }
 };
 
 }  // namespace megatwin::model

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <sstream>
 #include <utility>
 
+#include "model/mixed_plan_check.h"
 #include "model/rank_layout.h"
 
 namespace megatwin::model {
@@ -57,6 +59,10 @@ class PlanChecker {
   std::vector<PlanProblem> run() {
     check_sizes();
     if (!problems_.empty()) return std::move(problems_);
+    for (std::string& problem : mixed_plan_problems(transformer_, plan_, cluster_)) {
+      problems_.push_back({{PlanKey::Other}, std::move(problem)});
+    }
+    if (!problems_.empty()) return std::move(problems_);
     check_gpus();
     check_tensor();
     check_layers();
@@ -85,6 +91,7 @@ class PlanChecker {
   void check_sizes();
   void check_gpus();
   void check_tensor();
+  void check_tensor_size(int t);
   void check_layers();
   void check_batch();
   void check_schedule();
@@ -92,11 +99,17 @@ class PlanChecker {
   void check_experts();
   void check_sequence();
   void check_precision();
+  void check_precision_on(const Gpu& gpu, Precision precision);
   void check_states();
   void check_rest();
 
   std::int64_t ranks_without_data() const {
-    return std::int64_t{plan_.tensor} * plan_.pipeline * plan_.context;
+    std::int64_t tensor_ranks = std::int64_t{plan_.tensor} * plan_.pipeline;
+    if (!plan_.tensor_per_stage.empty()) {
+      tensor_ranks = std::accumulate(plan_.tensor_per_stage.begin(), plan_.tensor_per_stage.end(),
+                                     std::int64_t{0});
+    }
+    return tensor_ranks * plan_.context;
   }
 
   const Transformer& transformer_;
@@ -155,7 +168,12 @@ void PlanChecker::check_gpus() {
 }
 
 void PlanChecker::check_tensor() {
-  const int t = plan_.tensor;
+  std::set<int> sizes = {plan_.tensor};
+  sizes.insert(plan_.tensor_per_stage.begin(), plan_.tensor_per_stage.end());
+  for (const int t : sizes) check_tensor_size(t);
+}
+
+void PlanChecker::check_tensor_size(int t) {
   const auto divides = [&](std::int64_t size, const char* what) {
     if (size % t == 0) return;
     refuse({PlanKey::Tensor}, "plan.tensor ", t, " does not divide the ", size, " ", what);
@@ -216,7 +234,8 @@ void PlanChecker::check_layers() {
 }
 
 void PlanChecker::check_batch() {
-  if (plan_.data == 0) return;
+  // Uneven numbers of micro-batches were looked at before.
+  if (plan_.data == 0 || !plan_.micro_batches_per_replica.empty()) return;
   const std::int64_t unit = plan_.micro_batch * plan_.data;
   if (plan_.global_batch % unit == 0) return;
   const bool in_rounds = plan_.schedule == ScheduleKind::Interleaved && plan_.model_chunks > 1;
@@ -361,29 +380,31 @@ void PlanChecker::check_sequence() {
 }
 
 void PlanChecker::check_precision() {
-  const DataType type = gemm_type(plan_.precision);
-  for (const NodeGroup& group : cluster_.groups) {
-    const Gpu& gpu = group.gpu;
-    // A part without any rate is one that the catalogue does not know; nothing can be said.
-    const GpuPeak& peak = gpu.peak;
-    const bool known = std::max({peak.fp32, peak.fp16, peak.bf16, peak.fp8, peak.fp4}).value > 0;
-    if (!known) continue;
-    const bool needs_blackwell =
-        plan_.precision == Precision::Mxfp8 || plan_.precision == Precision::Nvfp4;
-    if (needs_blackwell && gpu.architecture != GpuArchitecture::Blackwell) {
-      refuse({PlanKey::Precision}, "plan.precision ", name_of(plan_.precision),
-             " needs a Blackwell GPU; ", gpu.name, " is none");
-      continue;
-    }
-    const bool has_type = gpu.peak_of(type).value > 0;
-    if (has_type && gpu.peak_of(base_type(plan_.precision)).value > 0) continue;
-    const DataType missing = has_type ? base_type(plan_.precision) : type;
-    refuse({PlanKey::Precision}, "plan.precision ", name_of(plan_.precision), ": ", gpu.name,
-           " has no ", name_of(missing), " matrix units",
-           missing == DataType::Bf16 ? "; fp16 it has"
-           : peak.bf16.value > 0     ? "; bf16 it has"
-                                     : "");
+  for (std::size_t i = 0; i < cluster_.groups.size(); ++i) {
+    check_precision_on(cluster_.groups[i].gpu, plan_.group_precision(static_cast<int>(i)));
   }
+}
+
+void PlanChecker::check_precision_on(const Gpu& gpu, Precision precision) {
+  const DataType type = gemm_type(precision);
+  // A part without any rate is one that the catalogue does not know; nothing can be said.
+  const GpuPeak& peak = gpu.peak;
+  const bool known = std::max({peak.fp32, peak.fp16, peak.bf16, peak.fp8, peak.fp4}).value > 0;
+  if (!known) return;
+  const bool needs_blackwell = precision == Precision::Mxfp8 || precision == Precision::Nvfp4;
+  if (needs_blackwell && gpu.architecture != GpuArchitecture::Blackwell) {
+    refuse({PlanKey::Precision}, "plan.precision ", name_of(precision), " needs a Blackwell GPU; ",
+           gpu.name, " is none");
+    return;
+  }
+  const bool has_type = gpu.peak_of(type).value > 0;
+  if (has_type && gpu.peak_of(base_type(precision)).value > 0) return;
+  const DataType missing = has_type ? base_type(precision) : type;
+  refuse({PlanKey::Precision}, "plan.precision ", name_of(precision), ": ", gpu.name, " has no ",
+         name_of(missing), " matrix units",
+         missing == DataType::Bf16 ? "; fp16 it has"
+         : peak.bf16.value > 0     ? "; bf16 it has"
+                                   : "");
 }
 
 void PlanChecker::check_states() {

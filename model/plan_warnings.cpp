@@ -5,7 +5,7 @@
 
 #include "model/parameters.h"
 #include "model/plan_check.h"
-#include "model/rank_layout.h"
+#include "model/stage_sites.h"
 
 namespace megatwin::model {
 namespace {
@@ -54,17 +54,23 @@ class PlanWarnings {
 
 void PlanWarnings::warn_of_tensor_groups() {
   if (plan_.tensor == 1) return;
-  const RankLayout layout(plan_);
-  const NodeMap nodes(cluster_);
-  // Groups differ only where machines begin, so that the first that leaves its machine is enough.
+  const StageSites sites(plan_, cluster_);
+  const NodeMap& nodes = sites.nodes();
+  // The first that leaves its machine, and the first on two kinds, are enough.
   int crossing = -1;
   int mixed = -1;
-  for (int rank = 0; rank < layout.num_ranks() && (crossing < 0 || mixed < 0); ++rank) {
-    if (layout.leader(GroupKind::Tensor, {rank}) != RankId{rank}) continue;
-    const auto group = layout.members(GroupKind::Tensor, {rank});
-    const RankId last = group.back();
-    if (crossing < 0 && nodes.node_of(group.front()) != nodes.node_of(last)) crossing = rank;
-    if (mixed < 0 && nodes.kind_of(group.front()) != nodes.kind_of(last)) mixed = rank;
+  for (int stage = 0; stage < plan_.pipeline; ++stage) {
+    for (int replica = 0; replica < plan_.data; ++replica) {
+      for (int context = 0; context < plan_.context; ++context) {
+        const RankId first = sites.rank(replica, stage, 0, context);
+        const RankId last = sites.rank(replica, stage, plan_.stage_tensor(stage) - 1, context);
+        const auto note = [&](int& rank) {
+          if (rank < 0 || first.value < rank) rank = first.value;
+        };
+        if (nodes.node_of(first) != nodes.node_of(last)) note(crossing);
+        if (nodes.kind_of(first) != nodes.kind_of(last)) note(mixed);
+      }
+    }
   }
   if (crossing >= 0) {
     const int gpus = nodes.ranks_on(nodes.node_of({crossing})).size();
@@ -137,7 +143,9 @@ void PlanWarnings::warn_of_schedule() {
   }
   const std::vector<int> layers = layers_of_virtual_stages(transformer_, plan_);
   const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
-  if (!plan_.layers_per_virtual_stage.empty() && *most - *least > 1) {
+  // Where stages differ in speed, uneven layers may be the even load.
+  const bool equal_stages = !is_mixed(cluster_) && plan_.tensor_per_stage.empty();
+  if (equal_stages && !plan_.layers_per_virtual_stage.empty() && *most - *least > 1) {
     warn("the heaviest virtual stage has ", *most, " layers and the lightest ", *least,
          "; the pipeline runs at the heaviest");
   }

@@ -5,6 +5,7 @@
 #ifndef MEGATWIN_MODEL_UNITS_H_
 #define MEGATWIN_MODEL_UNITS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <compare>
 #include <cstdint>
@@ -107,8 +108,13 @@ struct Instant {
 };
 
 // The one rounding of a computed duration to the clock of the simulator: to the nearest nanosecond.
+// What is beyond 31 years, or no number, becomes 31 years, of which nine still fit into the count.
+inline constexpr Instant kDurationMax{1'000'000'000'000'000'000};
 inline Instant round_to_instant(Seconds duration) {
-  return {static_cast<std::int64_t>(std::llround(duration.value * 1e9))};
+  const double ns = duration.value * 1e9;
+  const auto ns_max = static_cast<double>(kDurationMax.ns);
+  if (!(ns < ns_max)) return kDurationMax;
+  return {static_cast<std::int64_t>(std::llround(std::max(ns, -ns_max)))};
 }
 constexpr Seconds to_seconds(Instant instant) { return {static_cast<double>(instant.ns) * 1e-9}; }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,7 +71,16 @@ class MapReader {
   template <class Value>
   std::optional<Value> choice(std::string_view key, std::initializer_list<Word<Value>> words) {
     const TreeNode* node = find(key);
-    if (node == nullptr || !is_scalar(*node, key)) return std::nullopt;
+    if (node == nullptr) return std::nullopt;
+    return word<Value>(*node, key, std::span<const Word<Value>>(words.begin(), words.size()));
+  }
+
+  // The same of a node that is at hand, such as an item of a sequence.
+  template <class Value>
+  std::optional<Value> word(const TreeNode& at, std::string_view key,
+                            std::span<const Word<Value>> words) {
+    const TreeNode* node = &at;
+    if (!is_scalar(*node, key)) return std::nullopt;
     std::vector<std::string> names;
     for (const Word<Value>& word : words) {
       if (word.name == node->text) return word.value;

@@ -1,6 +1,7 @@
 #include "scenarios/plan_reader.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "scenarios/plan_sizes.h"
@@ -63,7 +64,11 @@ void read_data(MapReader& reader, const model::Cluster& cluster, Plan& plan, Rem
     return;
   }
   const std::int64_t gpus = cluster.num_gpus();
-  const std::int64_t replica = std::int64_t{plan.tensor} * plan.pipeline * plan.context;
+  std::int64_t replica = std::int64_t{plan.tensor} * plan.pipeline * plan.context;
+  if (!plan.tensor_per_stage.empty()) {
+    replica = plan.context * std::accumulate(plan.tensor_per_stage.begin(),
+                                             plan.tensor_per_stage.end(), std::int64_t{0});
+  }
   plan.data = gpus % replica == 0 ? static_cast<int>(gpus / replica) : 0;
   if (reader.has("data")) return;
   if (plan.data == 0) return;
@@ -111,19 +116,36 @@ bool trains_in_fp16(Framework framework) {
 
 void read_precision(MapReader& reader, const PlanSurroundings& around, Plan& plan,
                     Remarks& remarks) {
-  const auto precision = reader.choice<Precision>("precision", {{"fp32", Precision::Fp32},
-                                                                {"fp16", Precision::Fp16},
-                                                                {"bf16", Precision::Bf16},
-                                                                {"bf16-pure", Precision::Bf16Pure},
-                                                                {"amp-bf16", Precision::AmpBf16},
-                                                                {"fp8", Precision::Fp8PerTensor},
-                                                                {"fp8-block", Precision::Fp8Block},
-                                                                {"mxfp8", Precision::Mxfp8},
-                                                                {"nvfp4", Precision::Nvfp4}});
-  if (precision) plan.precision = *precision;
+  static constexpr Word<Precision> kPrecisions[] = {
+      {"fp32", Precision::Fp32},          {"fp16", Precision::Fp16},
+      {"bf16", Precision::Bf16},          {"bf16-pure", Precision::Bf16Pure},
+      {"amp-bf16", Precision::AmpBf16},   {"fp8", Precision::Fp8PerTensor},
+      {"fp8-block", Precision::Fp8Block}, {"mxfp8", Precision::Mxfp8},
+      {"nvfp4", Precision::Nvfp4}};
+  if (const TreeNode* node = reader.find("precision")) {
+    if (const auto one = reader.word<Precision>(*node, "precision", kPrecisions)) {
+      plan.precision = *one;
+    }
+  }
+  if (const TreeNode* node = reader.find("precision_per_group")) {
+    if (node->kind != TreeKind::Sequence) {
+      reader.error_at(*node, "precision_per_group", "is no list",
+                      "one precision for each entry of cluster.nodes");
+    }
+    for (const TreeNode& item : node->items) {
+      plan.precision_per_group.push_back(
+          reader.word<Precision>(item, "precision_per_group", kPrecisions)
+              .value_or(plan.precision));
+    }
+  }
   if (reader.has("precision")) return;
+  if (!plan.precision_per_group.empty()) {
+    plan.precision = plan.precision_per_group.front();
+    return;
+  }
   const bool gpu_has_bf16 =
-      around.cluster.groups.empty() || around.cluster.groups.front().gpu.peak.bf16.value > 0;
+      std::all_of(around.cluster.groups.begin(), around.cluster.groups.end(),
+                  [](const model::NodeGroup& group) { return group.gpu.peak.bf16.value > 0; });
   plan.precision = trains_in_fp16(around.software.framework) || !gpu_has_bf16 ? Precision::Fp16
                                                                               : Precision::Bf16;
   remarks.assumptions.push_back(
@@ -190,7 +212,9 @@ void read_sharding(MapReader& reader, const PlanSurroundings& around, Plan& plan
 }
 
 void read_layers(MapReader& reader, Plan& plan) {
-  if (const auto layers = reader.integers("layers_per_stage", {.min = 0, .max = 10'000})) {
+  if (reader.has("layers_per_stage") && is_auto(reader, "layers_per_stage")) {
+    plan.layers_by_cost = true;
+  } else if (const auto layers = reader.integers("layers_per_stage", {.min = 0, .max = 10'000})) {
     plan.layers_per_virtual_stage.assign(layers->begin(), layers->end());
   }
   plan.embedding_as_layer = reader.boolean("embedding_as_layer").value_or(false);
@@ -206,6 +230,30 @@ void read_overlaps(MapReader& reader, const model::SoftwareStack& software, Plan
               software.overlap_tensor_parallel);
   read_switch(reader, "overlap_p2p", plan.overlap_p2p, software.overlap_p2p);
   plan.fp32_parameters = reader.boolean("fp32_parameters").value_or(false);
+}
+
+// Numbers of micro-batches that differ by replica: given, or found by cost.
+void read_micro_batches(MapReader& reader, Plan& plan) {
+  constexpr const char* kKey = "micro_batches_per_replica";
+  if (!reader.has(kKey)) return;
+  if (is_auto(reader, kKey)) {
+    plan.micro_batches_by_cost = true;
+  } else if (const auto counts = reader.integers(kKey, kBatch)) {
+    plan.micro_batches_per_replica = *counts;
+  }
+}
+
+void read_tensor(MapReader& reader, Plan& plan) {
+  read_size(reader, "tensor", plan.tensor);
+  const TreeNode* node = reader.find("tensor_per_stage");
+  if (node == nullptr) return;
+  const auto sizes = reader.integers("tensor_per_stage", {.min = 1, .max = 4096});
+  if (reader.has("tensor")) {
+    reader.error_at(*node, "tensor_per_stage", "stands beside plan.tensor", "one of the two");
+  }
+  if (!sizes || sizes->empty()) return;
+  plan.tensor_per_stage.assign(sizes->begin(), sizes->end());
+  plan.tensor = *std::max_element(plan.tensor_per_stage.begin(), plan.tensor_per_stage.end());
 }
 
 // Megatron cuts experts over the tensor-parallel group unless told otherwise (0 in Plan); the
@@ -240,13 +288,14 @@ Plan read_plan(MapReader& scenario, const PlanSurroundings& around, const std::s
   const TreeNode* plan_node = scenario.find("plan");
   if (plan_node != nullptr) {
     MapReader reader(scenario.context(), *plan_node, scenario.path_of("plan"));
-    read_size(reader, "tensor", plan.tensor);
+    read_tensor(reader, plan);
     read_size(reader, "pipeline", plan.pipeline);
     read_size(reader, "model_chunks", plan.model_chunks, kChunks);
     read_size(reader, "context", plan.context);
     read_experts(reader, around.software, plan);
     read_data(reader, around.cluster, plan, remarks);
     read_batch(reader, plan, remarks);
+    read_micro_batches(reader, plan);
     read_sharding(reader, around, plan, remarks);
     read_recompute(reader, around.software, plan, remarks);
     read_precision(reader, around, plan, remarks);

@@ -1,10 +1,12 @@
 #include "scenarios/scenario.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "model/assert.h"
+#include "model/stage_sites.h"
 #include "scenarios/cluster_reader.h"
 #include "scenarios/disturbance_reader.h"
 #include "scenarios/failure_reader.h"
@@ -156,41 +158,53 @@ class ScenarioReader {
   }
 
   // Fused attention of today's frameworks needs Ampere; on older GPUs the same framework falls
-  // back.
+  // back. In a mixed cluster the stages of each kind are priced by themselves, see StageJobs.
   static void take_runnable_attention(model::Job& job, Remarks& remarks) {
     const auto& groups = job.cluster.groups;
-    const bool all_volta =
-        !groups.empty() && std::all_of(groups.begin(), groups.end(), [](const auto& group) {
-          return group.gpu.architecture == model::GpuArchitecture::Volta;
-        });
-    if (!all_volta || job.software.attention == model::AttentionKernel::Unfused) return;
-    job.software.attention = model::AttentionKernel::Unfused;
-    remarks.assumptions.push_back(groups.front().gpu.name +
+    const auto is_volta = [](const model::NodeGroup& group) {
+      return group.gpu.architecture == model::GpuArchitecture::Volta;
+    };
+    const auto volta = std::find_if(groups.begin(), groups.end(), is_volta);
+    if (volta == groups.end() || job.software.attention == model::AttentionKernel::Unfused) return;
+    if (std::all_of(groups.begin(), groups.end(), is_volta)) {
+      job.software.attention = model::AttentionKernel::Unfused;
+    }
+    remarks.assumptions.push_back(volta->gpu.name +
                                   " has no fused attention kernel of this kind (it needs Ampere): "
                                   "software.attention unfused is what runs and is priced.");
   }
 
-  // What kernels reach on the first kind of GPU; a sweep mostly asks for the same one.
+  // What kernels reach on each kind of GPU; a sweep mostly asks for the same ones.
   void attach_profile(model::Job& job, Remarks& remarks) {
     if (job.cluster.groups.empty()) return;
-    const model::Gpu& gpu = job.cluster.groups.front().gpu;
-    if (profile_.gpu_name != gpu.name) {
-      model::Result<model::GpuProfile> profile = gpu_profile(gpu);
-      MEGATWIN_ASSERT(profile.has_value(), gpu.name, ": ", to_text(profile.error()));
-      profile_ = *std::move(profile);
-      profile_.gpu_name = gpu.name;
+    std::set<std::string> seen;
+    for (const model::NodeGroup& group : job.cluster.groups) {
+      const model::GpuProfile& profile = profile_of(group.gpu);
+      if (seen.empty()) job.profile = profile;
+      if (model::is_mixed(job.cluster)) job.group_profiles.push_back(profile);
+      const auto derived = profile.sources.find("derived");
+      if (!seen.insert(group.gpu.name).second || derived == profile.sources.end()) continue;
+      remarks.assumptions.push_back("No kernel of " + group.gpu.name +
+                                    " was measured: " + derived->second + ".");
     }
-    job.profile = profile_;
-    const auto derived = profile_.sources.find("derived");
-    if (derived == profile_.sources.end()) return;
-    remarks.assumptions.push_back("No kernel of " + gpu.name + " was measured: " + derived->second +
-                                  ".");
+    if (!model::is_mixed(job.cluster)) return;
+    remarks.assumptions.emplace_back(
+        "Machines of different kinds hang on different leaf switches of one fabric.");
+  }
+
+  const model::GpuProfile& profile_of(const model::Gpu& gpu) {
+    const auto found = profiles_.find(gpu.name);
+    if (found != profiles_.end()) return found->second;
+    model::Result<model::GpuProfile> profile = gpu_profile(gpu);
+    MEGATWIN_ASSERT(profile.has_value(), gpu.name, ": ", to_text(profile.error()));
+    profile->gpu_name = gpu.name;
+    return profiles_.emplace(gpu.name, *std::move(profile)).first->second;
   }
 
   std::string file_;
   std::string folder_;
   bool needs_cluster_;
-  model::GpuProfile profile_;
+  std::map<std::string, model::GpuProfile> profiles_;
 };
 
 // Every combination of the sweeps, the last one varying fastest.

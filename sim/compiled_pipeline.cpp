@@ -34,7 +34,7 @@ class Compiler {
                           .cost = row.cost,
                           .send_lane = row.send_lane,
                           .stage = static_cast<std::uint16_t>(stage),
-                          .send = row.send});
+                          .send = row.send_cost});
     ++out_.num_tasks;
     out_.num_events += row.send == SendKind::None ? 1 : 2;
     if (row.is_last && --left_[chunk_index] == 0) {
@@ -51,7 +51,7 @@ class Compiler {
                                                              shape_.model_chunks),
                           .send_lane = static_cast<std::uint32_t>(2 * shape_.pipeline),
                           .stage = static_cast<std::uint16_t>(stage),
-                          .send = SendKind::None});
+                          .send = 0});
   }
 
   CompiledPipeline& out_;
@@ -69,7 +69,8 @@ CompiledPipeline compile_pipeline(const model::ProgramSpec& spec) {
                             .orders = policies::schedule_orders(spec)};
   const PipelineShape& shape = compiled.shape;
   const SlotLayout layout{shape};
-  MEGATWIN_ASSERT(shape.pipeline <= std::numeric_limits<std::uint16_t>::max(), shape.pipeline);
+  // A send names its boundary and direction in 16 bits.
+  MEGATWIN_ASSERT(2 * shape.pipeline < std::numeric_limits<std::uint16_t>::max(), shape.pipeline);
   MEGATWIN_ASSERT(layout.size() <= std::numeric_limits<std::uint32_t>::max(), layout.size());
 
   const policies::OrderWalk walk = policies::walk_orders(shape, compiled.orders);

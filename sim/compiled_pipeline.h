@@ -25,7 +25,7 @@ struct CompiledPipeline {
     std::uint32_t cost;       // Into PipelineCosts::task of the class.
     std::uint32_t send_lane;  // 2 · stage + (0 activation, 1 gradient), or one that nobody reads.
     std::uint16_t stage;
-    SendKind send;
+    std::uint16_t send;  // Into PipelineCosts::class_sends().
   };
 
   model::PipelineShape shape;

@@ -26,7 +26,7 @@ void evaluate(const std::vector<Step>& steps, const Arrays& a) {
   for (const Step& step : steps) {
     const Nanoseconds start = std::max(a.lane_free[step.stage], a.arrival[step.waits_for]);
     const Nanoseconds end = start + a.duration[kDurationBySlot ? step.slot : step.cost];
-    const Nanoseconds send = a.send[kSendBySlot ? step.slot : static_cast<std::size_t>(step.send)];
+    const Nanoseconds send = a.send[kSendBySlot ? step.slot : step.send];
     a.end[step.slot] = end;
     if constexpr (kOverlap) {
       const Nanoseconds arrival = std::max(a.send_free[step.send_lane], end) + send;
@@ -48,11 +48,11 @@ void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled, const P
   const model::PipelineShape& shape = compiled.shape;
   const SlotLayout layout{shape};
   const std::size_t first_unit = costs.unit(replica_class, 0);
-  const std::size_t first_slot = static_cast<std::size_t>(replica_class) * layout.size();
+  const std::size_t first_slot = costs.first_slot[static_cast<std::size_t>(replica_class)];
   Arrays arrays{
       .duration =
           costs.task.data() + static_cast<std::size_t>(replica_class) * costs.class_stride(),
-      .send = costs.send,
+      .send = costs.class_sends(replica_class),
       .end = times_.end.data() + first_slot,
       .arrival = times_.arrival.data() + first_slot,
       .lane_free = lane_free_.data() + first_unit,
@@ -89,20 +89,24 @@ void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled, const P
 }
 
 // A reduction starts when the last class has brought its gradients and the lane is free, and ends
-// for all classes at once.
-void DataflowEvaluator::evaluate_reduces(const CompiledPipeline& compiled,
-                                         const PipelineCosts& costs, int stage) {
-  const model::PipelineShape& shape = compiled.shape;
-  const SlotLayout layout{shape};
+// for all classes at once. Requires: the classes finish the chunks of a stage in the same order.
+void DataflowEvaluator::evaluate_reduces(CompiledShapes compiled, const PipelineCosts& costs,
+                                         int stage) {
   const auto stage_index = static_cast<std::size_t>(stage);
-  const std::uint32_t last_slot =
-      static_cast<std::uint32_t>(layout.task(stage, compiled.orders[stage_index].back()));
   Nanoseconds lane_free = 0;
-  for (const auto& [chunk, slot] : compiled.chunk_ends[stage_index]) {
-    const std::uint32_t after = costs.overlap_grad_reduce ? slot : last_slot;
+  const auto& ends = compiled.front()->chunk_ends[stage_index];
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const model::ChunkId chunk = ends[i].chunk;
     Nanoseconds start = lane_free;
     for (int k = 0; k < costs.num_classes; ++k) {
-      start = std::max(start, times_.end[static_cast<std::size_t>(k) * layout.size() + after]);
+      const auto replica_class = static_cast<std::size_t>(k);
+      const CompiledPipeline& own =
+          *compiled[static_cast<std::size_t>(costs.shape_of_class[replica_class])];
+      const CompiledPipeline::ChunkEnd& end = own.chunk_ends[stage_index][i];
+      MEGATWIN_ASSERT(end.chunk == chunk, "stage ", stage, " finishes its chunks in two orders");
+      const std::size_t last = SlotLayout{own.shape}.task(stage, own.orders[stage_index].back());
+      const std::size_t after = costs.overlap_grad_reduce ? end.slot : last;
+      start = std::max(start, times_.end[costs.first_slot[replica_class] + after]);
     }
     lane_free = start + costs.reduce[costs.chunk_index(stage, chunk.value)];
     for (int k = 0; k < costs.num_classes; ++k) {
@@ -118,10 +122,18 @@ void DataflowEvaluator::evaluate_reduces(const CompiledPipeline& compiled,
 
 Nanoseconds DataflowEvaluator::makespan(const CompiledPipeline& compiled,
                                         const PipelineCosts& costs) {
-  MEGATWIN_ASSERT(compiled.shape == costs.shape, compiled.shape.pipeline, " stages against ",
-                  costs.shape.pipeline);
-  const SlotLayout layout{compiled.shape};
-  const std::size_t num_slots = static_cast<std::size_t>(costs.num_classes) * layout.size();
+  const CompiledPipeline* const only = &compiled;
+  return makespan(CompiledShapes(&only, 1), costs);
+}
+
+Nanoseconds DataflowEvaluator::makespan(CompiledShapes compiled, const PipelineCosts& costs) {
+  MEGATWIN_ASSERT(compiled.size() == costs.shapes.size(), compiled.size(), " programs for ",
+                  costs.shapes.size());
+  for (std::size_t i = 0; i < compiled.size(); ++i) {
+    MEGATWIN_ASSERT(compiled[i]->shape == costs.shapes[i], compiled[i]->shape.pipeline,
+                    " stages against ", costs.shape.pipeline);
+  }
+  const std::size_t num_slots = costs.first_slot.back();
   times_.end.resize(num_slots);
   times_.arrival.resize(num_slots);
   times_.reduces.resize(costs.num_units());
@@ -131,11 +143,12 @@ Nanoseconds DataflowEvaluator::makespan(const CompiledPipeline& compiled,
   times_.optimizer_end.assign(costs.num_units(), 0);
   times_.makespan = 0;
   lane_free_.assign(costs.num_units(), 0);
-  send_free_.resize(2 * static_cast<std::size_t>(compiled.shape.pipeline) + 1);
+  send_free_.resize(2 * static_cast<std::size_t>(costs.shape.pipeline) + 1);
   for (int k = 0; k < costs.num_classes; ++k) {
-    evaluate_class(compiled, costs, k);
+    const int shape = costs.shape_of_class[static_cast<std::size_t>(k)];
+    evaluate_class(*compiled[static_cast<std::size_t>(shape)], costs, k);
   }
-  for (int stage = 0; stage < compiled.shape.pipeline; ++stage) {
+  for (int stage = 0; stage < costs.shape.pipeline; ++stage) {
     evaluate_reduces(compiled, costs, stage);
   }
   return times_.makespan;

@@ -4,6 +4,7 @@
 #ifndef MEGATWIN_SIM_DATAFLOW_H_
 #define MEGATWIN_SIM_DATAFLOW_H_
 
+#include <span>
 #include <vector>
 
 #include "sim/compiled_pipeline.h"
@@ -18,6 +19,9 @@ class DataflowEvaluator {
   // The makespan alone, from the start of the step to the end of the last optimizer step.
   // Requires: `costs` has the shape of `compiled`.
   Nanoseconds makespan(const CompiledPipeline& compiled, const PipelineCosts& costs);
+  // The same for classes of several shapes: one compiled pipeline for each of costs.shapes.
+  using CompiledShapes = std::span<const CompiledPipeline* const>;
+  Nanoseconds makespan(CompiledShapes compiled, const PipelineCosts& costs);
 
   // All times of the last call of makespan(); the next call may be anything.
   const StepTimes& times() const { return times_; }
@@ -25,7 +29,7 @@ class DataflowEvaluator {
  private:
   void evaluate_class(const CompiledPipeline& compiled, const PipelineCosts& costs,
                       int replica_class);
-  void evaluate_reduces(const CompiledPipeline& compiled, const PipelineCosts& costs, int stage);
+  void evaluate_reduces(CompiledShapes compiled, const PipelineCosts& costs, int stage);
 
   StepTimes times_;
   std::vector<Nanoseconds> lane_free_;  // Per unit: when its compute lane has done all tasks.

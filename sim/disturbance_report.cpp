@@ -117,11 +117,11 @@ class Chain {
   // Reductions that the network makes longer, by stage.
   void name_program() {
     int named = 0;
-    for (std::size_t s = 0; s < disturbed_.program.stages.size(); ++s) {
+    for (std::size_t s = 0; s < disturbed_.program().stages.size(); ++s) {
       Seconds before, after;
-      for (const auto& chunk : plain_.program.stages[s].chunks)
+      for (const auto& chunk : plain_.program().stages[s].chunks)
         before += chunk.reduce + chunk.gather;
-      for (const auto& chunk : disturbed_.program.stages[s].chunks) {
+      for (const auto& chunk : disturbed_.program().stages[s].chunks) {
         after += chunk.reduce + chunk.gather;
       }
       if (after <= before || before.value <= 0) continue;
@@ -163,8 +163,8 @@ class Chain {
         after.exposed_data_parallel);
     lines_.push_back(
         "the step takes " +
-        change(model::to_seconds(plain_.result.makespan) + plain_.program.step_overhead,
-               model::to_seconds(disturbed_.result.makespan) + disturbed_.program.step_overhead));
+        change(model::to_seconds(plain_.result.makespan) + plain_.program().step_overhead,
+               model::to_seconds(disturbed_.result.makespan) + disturbed_.program().step_overhead));
   }
 
   static std::size_t index(int value) { return static_cast<std::size_t>(value); }
@@ -186,7 +186,7 @@ model::Job undisturbed(model::Job job) {
 DisturbanceReport disturbance_report(const model::Job& job, const StepRun& plain,
                                      const StepRun& disturbed) {
   DisturbanceReport report{.undisturbed_step_time = model::to_seconds(plain.result.makespan) +
-                                                    plain.program.step_overhead};
+                                                    plain.program().step_overhead};
   for (const Disturbance& d : job.disturbances) report.causes.push_back(to_text(d));
   report.chain = Chain(job, plain, disturbed).lines();
   return report;

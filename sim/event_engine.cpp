@@ -42,7 +42,7 @@ class EventRunner {
       }
       result.stalled.push_back("rank " + std::to_string(unit) + " ran " +
                                std::to_string(backend_.executed_orders()[unit].size()) + " of " +
-                               std::to_string(setup_.costs.shape.num_tasks()) +
+                               std::to_string(program_of(unit).shape.num_tasks()) +
                                " tasks, then nothing it may run came any more");
     }
     result.times = std::move(backend_).take_times();
@@ -52,16 +52,26 @@ class EventRunner {
   }
 
  private:
+  std::size_t stage_of(std::size_t unit) const {
+    return unit % static_cast<std::size_t>(setup_.costs.shape.pipeline);
+  }
+  std::size_t shape_of(std::size_t unit) const {
+    const std::size_t replica_class = unit / static_cast<std::size_t>(setup_.costs.shape.pipeline);
+    return static_cast<std::size_t>(setup_.costs.shape_of_class[replica_class]);
+  }
+  const model::Program& program_of(std::size_t unit) const {
+    return setup_.programs[shape_of(unit)][stage_of(unit)];
+  }
+
   void add_executor(std::size_t unit) {
-    const std::size_t stage = unit % static_cast<std::size_t>(setup_.costs.shape.pipeline);
-    const model::Program& program = setup_.programs[stage];
+    const model::Program& program = program_of(unit);
     const model::RankId rank{static_cast<std::int32_t>(unit)};
     if (dynamic_) {
       policies_.push_back(setup_.policy(program, rank));
     }
     policies::ExecutorOptions options = setup_.executor;
     if (!setup_.memory_limits.empty()) {
-      options.memory_limit = setup_.memory_limits[stage];
+      options.memory_limit = setup_.memory_limits[unit % setup_.memory_limits.size()];
     }
     executors_.emplace_back(policies::ExecutorSetup{
         .program = program,
@@ -69,8 +79,10 @@ class EventRunner {
         .backend = backend_,
         .scratch = scratch_,
         .source = dynamic_ ? OrderSource::Policy : OrderSource::List,
-        .order = dynamic_ ? std::span<const model::TaskId>{}
-                          : std::span<const model::TaskId>{setup_.orders[stage]},
+        .order =
+            dynamic_
+                ? std::span<const model::TaskId>{}
+                : std::span<const model::TaskId>{setup_.orders[shape_of(unit)][stage_of(unit)]},
         .policy = dynamic_ ? policies_.back().get() : nullptr,
         .options = options,
         .log = setup_.log ? &logs_[unit] : nullptr});
@@ -88,7 +100,8 @@ class EventRunner {
 }  // namespace
 
 EventRun run_events(const EventRunSetup& setup) {
-  MEGATWIN_ASSERT(setup.policy || std::ssize(setup.orders) == setup.costs.shape.pipeline,
+  MEGATWIN_ASSERT(setup.programs.size() == setup.costs.shapes.size(), setup.programs.size());
+  MEGATWIN_ASSERT(setup.policy || setup.orders.size() == setup.costs.shapes.size(),
                   setup.orders.size());
   return EventRunner(setup).run();
 }

@@ -20,12 +20,14 @@ namespace megatwin::sim {
 
 struct EventRunSetup {
   const PipelineCosts& costs;
-  const std::vector<model::Program>& programs;  // One a stage.
-  // A static order a stage, or empty when `policy` decides.
-  const std::vector<policies::Order>& orders;
+  // One list for each of costs.shapes: a program a stage.
+  const std::vector<std::vector<model::Program>>& programs;
+  // The same of static orders, or empty when `policy` decides.
+  const std::vector<std::vector<policies::Order>>& orders;
   policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
-  std::vector<model::Bytes> memory_limits;  // One a stage, instead of the executor's; or empty.
+  // One a stage, or one a stage of each class; instead of the executor's. Or empty.
+  std::vector<model::Bytes> memory_limits;
   std::vector<LinkDisturbance> links;
   bool log = false;
 };

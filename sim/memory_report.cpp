@@ -1,7 +1,9 @@
 #include "sim/memory_report.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -9,7 +11,9 @@
 #include "model/parameters.h"
 #include "model/program/data_parallel.h"
 #include "model/program/memory_planner.h"
+#include "model/program/stage_jobs.h"
 #include "sim/simulate.h"
+#include "sim/step_limit.h"
 
 namespace megatwin::sim {
 namespace {
@@ -37,91 +41,156 @@ Bytes workspace(const Job& job) {
              : model::operator""_MiB(64);
 }
 
-// Bytes live at the peak, by what they are.
+// Bytes live at the peak, by what they are, and the chunks whose activations they are.
 struct PeakParts {
   Bytes activations, transients;
-  std::string largest_term;
+  int chunks = 0;
+  bool at_step_end = false;
 };
 
 PeakParts parts_of(const model::MemoryPeak& peak) {
   PeakParts parts;
-  int chunks = 0;
   for (const model::LiveBuffers& live : peak.live) {
     const bool transient = live.kind == model::BufferKind::ForwardTransient ||
                            live.kind == model::BufferKind::BackwardTransient ||
                            live.kind == model::BufferKind::WeightTransient;
     (transient ? parts.transients : parts.activations) += live.bytes;
-    if (!transient) chunks += live.count;
+    if (!transient) parts.chunks += live.count;
   }
-  parts.largest_term = "activations of " + std::to_string(chunks) +
-                       (chunks == 1 ? " chunk in flight" : " chunks in flight");
   return parts;
 }
 
-}  // namespace
+// What a rank holds, as tables name it and as sentences do.
+struct MemoryTerm {
+  const char* name;
+  const char* words;
+  Bytes StageMemory::*size;
+};
+constexpr std::array<MemoryTerm, 6> kTerms{{
+    {"activations", "activations", &StageMemory::activations},
+    {"optimizer states", "optimizer states", &StageMemory::optimizer},
+    {"parameters", "parameters", &StageMemory::parameters},
+    {"gradients", "gradients", &StageMemory::gradients},
+    {"buffers", "buffers and short-lived tensors", &StageMemory::buffers},
+    {"overhead", "CUDA context, NCCL and allocator", &StageMemory::overhead},
+}};
 
-std::vector<Bytes> task_memory_limits(const Job& job, const model::JobProgram& program) {
-  const Bytes reserved = job.cluster.groups.front().gpu.memory_usable - process_overhead(job);
-  std::vector<Bytes> limits;
-  for (const model::StageCost& stage : program.spec.stages) {
-    Bytes transient{0};
-    Bytes least =
-        stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
-    for (const model::ChunkCost& chunk : stage.chunks) {
-      transient = std::max({transient, chunk.forward_transient, chunk.backward_transient});
-      least += std::max(chunk.activation, chunk.weight_gradient_input);
-    }
-    const Bytes free = (1 / (1 + job.software.allocator_slack)) * reserved - workspace(job);
-    limits.push_back(std::max(free - transient, least));
-  }
-  return limits;
+// The largest first.
+std::array<MemoryTerm, 6> terms_by_size(const StageMemory& memory) {
+  std::array<MemoryTerm, 6> terms = kTerms;
+  std::stable_sort(terms.begin(), terms.end(), [&](const MemoryTerm& a, const MemoryTerm& b) {
+    return memory.*(a.size) > memory.*(b.size);
+  });
+  return terms;
 }
 
-namespace {
+std::string largest_term(const StageMemory& memory, const PeakParts& parts) {
+  const MemoryTerm largest = terms_by_size(memory).front();
+  if (largest.size == &StageMemory::activations) {
+    return "activations of " + std::to_string(parts.chunks) +
+           (parts.chunks == 1 ? " chunk in flight" : " chunks in flight");
+  }
+  if (largest.size == &StageMemory::buffers && parts.at_step_end) {
+    return "outputs of all micro-batches, merged";
+  }
+  return largest.name;
+}
 
-// A policy that decides while the step runs may order every replica's rank in its own way: the most
-// of them counts. Static orders are the same in all.
-model::MemoryPeak stage_peak(const Job& job, const PipelineResult& result,
-                             const model::StageCost& cost, std::size_t stage) {
-  model::MemoryPeak most = model::plan_memory({result.shape, cost, result.ranks[stage].order});
+StageMemory memory_of(const Job& seen, const model::StageCost& cost,
+                      const model::MemoryPeak& peak) {
+  PeakParts plan = parts_of(peak);
+  if (cost.step_end > plan.activations + plan.transients) {
+    plan = {.transients = cost.step_end, .at_step_end = true};
+  }
+  StageMemory memory;
+  memory.limit = seen.cluster.groups.front().gpu.memory_usable;
+  memory.parameters = cost.parameters;
+  memory.gradients = cost.gradients;
+  memory.optimizer = cost.optimizer_state;
+  memory.activations = plan.activations;
+  memory.buffers = cost.buffers + plan.transients + workspace(seen);
+  const Bytes allocated =
+      memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
+  const Bytes reserved = (1 + seen.software.allocator_slack) * allocated;
+  memory.overhead = process_overhead(seen) + (reserved - allocated);
+  memory.peak = allocated + memory.overhead;
+  memory.largest_term = largest_term(memory, plan);
+  return memory;
+}
+
+// What tasks may hold on a rank of this stage.
+Bytes task_memory_limit(const Job& seen, const model::StageCost& stage) {
+  Bytes transient{0};
+  Bytes least =
+      stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
+  for (const model::ChunkCost& chunk : stage.chunks) {
+    transient = std::max({transient, chunk.forward_transient, chunk.backward_transient});
+    least += std::max(chunk.activation, chunk.weight_gradient_input);
+  }
+  const Bytes reserved = seen.cluster.groups.front().gpu.memory_usable - process_overhead(seen);
+  const Bytes free = (1 / (1 + seen.software.allocator_slack)) * reserved - workspace(seen);
+  return std::max(free - transient, least);
+}
+
+// A policy that decides while the step runs may order every replica's rank in its own way: of the
+// `ranks` of a stage in a class, the most counts. Static orders are the same in all of them.
+model::MemoryPeak peak_of(const Job& job, const model::PipelineShape& shape,
+                          std::span<const RankResult> ranks, const model::StageCost& cost,
+                          std::size_t rank) {
+  model::MemoryPeak most = model::plan_memory({shape, cost, ranks[rank].order});
   if (!model::is_dynamic(job.plan.schedule)) return most;
-  const auto p = static_cast<std::size_t>(result.shape.pipeline);
-  for (std::size_t rank = stage + p; rank < result.ranks.size(); rank += p) {
-    model::MemoryPeak other = model::plan_memory({result.shape, cost, result.ranks[rank].order});
-    if (most.total() < other.total()) most = std::move(other);
+  const auto p = static_cast<std::size_t>(shape.pipeline);
+  for (std::size_t other = rank + p; other < ranks.size(); other += p) {
+    model::MemoryPeak peak = model::plan_memory({shape, cost, ranks[other].order});
+    if (most.total() < peak.total()) most = std::move(peak);
   }
   return most;
 }
 
 }  // namespace
 
-void fill_memory(const Job& job, const model::JobProgram& program, const PipelineResult& result,
-                 SimulationReport& report) {
-  report.memory_limit = job.cluster.groups.front().gpu.memory_usable;
-  const Bytes overhead = process_overhead(job);
-  for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
-    const model::StageCost& cost = program.spec.stages[stage];
-    PeakParts plan = parts_of(stage_peak(job, result, cost, stage));
-    if (cost.step_end > plan.activations + plan.transients) {
-      plan = {{}, cost.step_end, "outputs of all micro-batches, merged"};
+std::vector<Bytes> task_memory_limits(const Job& job,
+                                      const std::vector<model::JobProgram>& programs) {
+  model::StageJobs jobs(job);
+  std::vector<Bytes> limits;
+  for (const model::JobProgram& program : programs) {
+    for (std::size_t stage = 0; stage < program.spec.stages.size(); ++stage) {
+      const Job& seen = jobs.at(program.replicas.front(), static_cast<int>(stage));
+      limits.push_back(task_memory_limit(seen, program.spec.stages[stage]));
     }
-    StageMemory memory{.stage = static_cast<int>(stage)};
-    memory.parameters = cost.parameters;
-    memory.gradients = cost.gradients;
-    memory.optimizer = cost.optimizer_state;
-    memory.activations = plan.activations;
-    memory.buffers = cost.buffers + plan.transients + workspace(job);
-    const Bytes allocated = memory.parameters + memory.gradients + memory.optimizer +
-                            memory.activations + memory.buffers;
-    const Bytes reserved = (1 + job.software.allocator_slack) * allocated;
-    memory.overhead = overhead + (reserved - allocated);
-    memory.peak = allocated + memory.overhead;
-    memory.largest_term = plan.largest_term;
-    if (memory.peak > report.memory_peak) {
-      report.memory_peak = memory.peak;
-      report.memory_allocated = reserved;
+  }
+  return limits;
+}
+
+void fill_memory(const Job& job, const std::vector<model::JobProgram>& programs,
+                 const PipelineResult& result, SimulationReport& report) {
+  model::StageJobs jobs(job);
+  double fullest = 0;
+  std::size_t first_rank = 0;
+  for (const model::JobProgram& program : programs) {
+    const model::PipelineShape shape = model::pipeline_shape(program.spec);
+    const std::size_t num_stages = program.spec.stages.size();
+    // A single class may have several replicas there, see StepRun.
+    const auto ranks =
+        std::span(result.ranks)
+            .subspan(first_rank, programs.size() == 1 ? std::dynamic_extent : num_stages);
+    first_rank += num_stages;
+    for (std::size_t stage = 0; stage < num_stages; ++stage) {
+      const model::StageCost& cost = program.spec.stages[stage];
+      const Job& seen = jobs.at(program.replicas.front(), static_cast<int>(stage));
+      StageMemory memory = memory_of(seen, cost, peak_of(job, shape, ranks, cost, stage));
+      memory.stage = static_cast<int>(stage);
+      memory.replica = program.replicas.front();
+      if (const double full = ratio(memory.peak / memory.limit); full > fullest) {
+        fullest = full;
+        report.memory_peak = memory.peak;
+        report.memory_limit = memory.limit;
+        report.memory_allocated = (1 + seen.software.allocator_slack) *
+                                  (memory.parameters + memory.gradients + memory.optimizer +
+                                   memory.activations + memory.buffers);
+      }
+      report.memory.push_back(std::move(memory));
     }
-    report.memory.push_back(memory);
   }
   report.fits = report.memory_peak <= report.memory_limit;
 }
@@ -139,6 +208,18 @@ PlanRefusal refuse_illegal(const Job& job, const std::vector<std::string>& probl
   return refusal;
 }
 
+PlanRefusal refuse_step(const model::Diagnostics& faults) {
+  const bool endless = faults.front().key == kStepTimeKey;
+  PlanRefusal refusal =
+      endless ? PlanRefusal{"endless_step", "the step is too long to be simulated", {}, {}, {}}
+              : PlanRefusal{"no_network", "the network cannot be simulated", {}, {}, {}};
+  for (const model::Diagnostic& fault : faults) {
+    refusal.reasons.push_back(fault.message +
+                              (fault.allowed.empty() ? "" : " (allowed: " + fault.allowed + ")"));
+  }
+  return refusal;
+}
+
 namespace {
 
 std::string in_gib(Bytes bytes) {
@@ -146,15 +227,13 @@ std::string in_gib(Bytes bytes) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 
-}  // namespace
-
-namespace {
-
 // However the job is cut, its parameters, gradients and optimizer states have to be somewhere once.
 std::string fewest_gpus(const Job& job, const SimulationReport& report) {
   const model::ParameterCounts counts = model::count_parameters(job.transformer);
   const double parameters = static_cast<double>(counts.total + counts.mtp_total);
-  const Bytes all = parameters * model::DataParallelTraffic(job, {}).state_per_parameter();
+  // As the first machines have it, or those that step the optimizer of a decoupled job.
+  const Job seen = model::on_group(job, job.plan.decoupled.backward.group);
+  const Bytes all = parameters * model::state_per_parameter(seen);
   const double fewest = std::ceil(ratio(all / report.memory_limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
          ": at least " + std::to_string(static_cast<long long>(fewest)) +
@@ -166,20 +245,19 @@ std::string fewest_gpus(const Job& job, const SimulationReport& report) {
 
 PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_nearest) {
   PlanRefusal refusal{.code = "does_not_fit"};
-  const auto heaviest =
-      std::max_element(report.memory.begin(), report.memory.end(),
-                       [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
-  refusal.message = "stage " + std::to_string(heaviest->stage) + " needs " +
-                    in_gib(heaviest->peak) + " of " + in_gib(report.memory_limit) + " a GPU";
-  const auto add = [&](const char* what, Bytes size) {
-    if (size > Bytes{0}) refusal.reasons.push_back(std::string(what) + " " + in_gib(size));
-  };
-  add("activations", heaviest->activations);
-  add("optimizer states", heaviest->optimizer);
-  add("parameters", heaviest->parameters);
-  add("gradients", heaviest->gradients);
-  add("buffers and short-lived tensors", heaviest->buffers);
-  add("CUDA context, NCCL and allocator", heaviest->overhead);
+  const auto heaviest = std::max_element(report.memory.begin(), report.memory.end(),
+                                         [](const StageMemory& a, const StageMemory& b) {
+                                           return ratio(a.peak / a.limit) < ratio(b.peak / b.limit);
+                                         });
+  // Decoupled: the forward ranks stand behind the others.
+  const int stages = job.plan.pipeline;
+  refusal.message = (heaviest->stage < stages ? "stage " : "a forward rank of stage ") +
+                    std::to_string(heaviest->stage % stages) + " needs " + in_gib(heaviest->peak) +
+                    " of " + in_gib(heaviest->limit) + " a GPU";
+  for (const MemoryTerm& term : terms_by_size(*heaviest)) {
+    const Bytes size = (*heaviest).*(term.size);
+    if (size > Bytes{0}) refusal.reasons.push_back(std::string(term.words) + " " + in_gib(size));
+  }
   refusal.reasons.push_back(fewest_gpus(job, report));
   if (search_nearest) {
     model::NearestPlansOptions options;

@@ -1,11 +1,13 @@
 // Memory of every stage from the planner over the executed program, and the refusals that follow:
-// an illegal plan, or one that does not fit, each with the nearest plans that are legal and fit.
+// an illegal plan, or one that does not fit, each with the nearest plans that are legal and fit;
+// and a step that cannot be simulated.
 #ifndef MEGATWIN_SIM_MEMORY_REPORT_H_
 #define MEGATWIN_SIM_MEMORY_REPORT_H_
 
 #include <string>
 #include <vector>
 
+#include "model/diagnostic.h"
 #include "model/job.h"
 #include "model/program/job_program.h"
 #include "sim/pipeline_simulation.h"
@@ -16,13 +18,18 @@ namespace megatwin::sim {
 // What each stage's rank may hold while it runs tasks in an order that is not known beforehand: the
 // GPU's memory without what the report adds beside tensors, at least one micro-batch.
 std::vector<model::Bytes> task_memory_limits(const model::Job& job,
-                                             const model::JobProgram& program);
+                                             const std::vector<model::JobProgram>& programs);
 
-// Fills memory, memory_peak, memory_allocated, memory_limit and fits.
-void fill_memory(const model::Job& job, const model::JobProgram& program,
+// Fills memory, memory_peak, memory_allocated, memory_limit and fits. `programs` are the classes of
+// replicas that `result` simulated; the peak is that of the rank nearest to, or furthest beyond,
+// its GPU's limit.
+void fill_memory(const model::Job& job, const std::vector<model::JobProgram>& programs,
                  const PipelineResult& result, SimulationReport& report);
 
 PlanRefusal refuse_illegal(const model::Job& job, const std::vector<std::string>& problems);
+
+// What run_step() did not simulate: a network, or a step of years.
+PlanRefusal refuse_step(const model::Diagnostics& faults);
 
 // `search_nearest` looks for plans that fit; a validation run has no use for them.
 PlanRefusal refuse_unfit(const model::Job& job, SimulationReport report, bool search_nearest);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/assert.h"
+#include "sim/step_times.h"
 
 namespace megatwin::sim {
 namespace {
@@ -46,33 +47,61 @@ void append_stage(const StageCost& stage, PipelineCosts& costs) {
   costs.optimizer.push_back(scaled(stage.optimizer, stage.speed));
 }
 
-}  // namespace
-
-PipelineCosts pipeline_costs(const model::ProgramSpec& spec) {
-  std::vector<const StageCost*> stages;
-  for (const StageCost& stage : spec.stages) {
-    stages.push_back(&stage);
-  }
-  return pipeline_costs(spec, {stages});
+void append_shape(const ReplicaClass& replicas, PipelineCosts& costs) {
+  const model::PipelineShape shape = pipeline_shape(*replicas.spec);
+  model::PipelineShape alike = shape;
+  alike.micro_batches = costs.shape.micro_batches;
+  MEGATWIN_ASSERT(alike == costs.shape, "classes of different pipelines");
+  const auto found = std::find(costs.shapes.begin(), costs.shapes.end(), shape);
+  costs.shape_of_class.push_back(static_cast<int>(found - costs.shapes.begin()));
+  if (found == costs.shapes.end()) costs.shapes.push_back(shape);
+  costs.first_slot.push_back(costs.first_slot.back() + SlotLayout{shape}.size());
 }
 
-PipelineCosts pipeline_costs(const model::ProgramSpec& spec,
-                             const std::vector<std::vector<const StageCost*>>& classes) {
+void append_sends(const model::ProgramSpec& spec, PipelineCosts& costs) {
+  MEGATWIN_ASSERT(spec.hops.empty() || std::ssize(spec.hops) == spec.pipeline, spec.hops.size());
+  costs.send.push_back(0);
+  for (int boundary = 0; boundary < spec.pipeline; ++boundary) {
+    const model::PipelineHop hop = spec.hop(boundary);
+    MEGATWIN_ASSERT(hop.activation.ns >= 0 && hop.gradient.ns >= 0, boundary);
+    costs.send.push_back(hop.activation.ns);
+    costs.send.push_back(hop.gradient.ns);
+  }
+}
+
+}  // namespace
+
+ReplicaClass replica_class(const model::ProgramSpec& spec) {
+  ReplicaClass replicas{.spec = &spec};
+  for (const StageCost& stage : spec.stages) {
+    replicas.stages.push_back(&stage);
+  }
+  return replicas;
+}
+
+PipelineCosts pipeline_costs(const model::ProgramSpec& spec) {
+  return pipeline_costs(std::vector<ReplicaClass>{replica_class(spec)});
+}
+
+PipelineCosts pipeline_costs(const std::vector<ReplicaClass>& classes) {
+  MEGATWIN_ASSERT(!classes.empty());
+  const model::ProgramSpec& spec = *classes.front().spec;
   PipelineCosts costs{.shape = pipeline_shape(spec),
                       .num_classes = static_cast<int>(classes.size()),
-                      .send = {0, spec.send_activation.ns, spec.send_gradient.ns},
+                      .first_slot = {0},
                       .overlap_p2p = spec.overlap_p2p,
                       .overlap_grad_reduce = spec.overlap_grad_reduce,
                       .overlap_param_gather = spec.overlap_param_gather,
                       .overlap_slowdown = spec.overlap_slowdown};
-  MEGATWIN_ASSERT(costs.send[1] >= 0 && costs.send[2] >= 0, costs.send[1], " ", costs.send[2]);
   const auto num_chunks = static_cast<std::size_t>(costs.shape.virtual_stages());
   costs.gather.assign(num_chunks, 0);
   costs.reduce.assign(num_chunks, 0);
-  for (const auto& stages : classes) {
-    MEGATWIN_ASSERT(std::ssize(stages) == spec.pipeline, stages.size());
+  for (const ReplicaClass& replicas : classes) {
+    MEGATWIN_ASSERT(std::ssize(replicas.stages) == spec.pipeline, replicas.stages.size());
+    append_shape(replicas, costs);
+    append_sends(*replicas.spec, costs);
     std::size_t chunk_index = 0;
-    for (const StageCost* stage : stages) {
+    for (const StageCost* stage : replicas.stages) {
       append_stage(*stage, costs);
       for (const ChunkCost& chunk : stage->chunks) {
         Nanoseconds& gather = costs.gather[chunk_index];

@@ -14,19 +14,24 @@ namespace megatwin::sim {
 
 using Nanoseconds = std::int64_t;
 
-// What a task sends when it is done; the index into PipelineCosts::send.
+// What a task sends when it is done.
 enum class SendKind : std::uint8_t { None, Activation, Gradient };
 
 struct PipelineCosts {
-  model::PipelineShape shape;
+  model::PipelineShape shape;  // Of class 0; the others may run other numbers of micro-batches.
   int num_classes = 1;
+  std::vector<model::PipelineShape> shapes;  // Distinct ones, that of class 0 first …
+  std::vector<int> shape_of_class;           // … and which one each class has.
+  // By SlotLayout of its shape, where the slots of each class begin; one entry more for the end.
+  std::vector<std::size_t> first_slot;
   // Of unit u, phase f and chunk c: task[u · task_stride() + f · v + c]. The last entry of a class
   // is a zero.
   std::vector<Nanoseconds> task;
   std::vector<Nanoseconds> optimizer;  // One a unit.
   // Collectives join all classes of a stage, so they are one a (stage, chunk).
   std::vector<Nanoseconds> gather, reduce;
-  Nanoseconds send[3] = {0, 0, 0};
+  // Of each class: a zero, then by boundary a hop forward and a hop backward.
+  std::vector<Nanoseconds> send;
   // Where a network delays them unequally: of every task's send, class by class as SlotLayout.
   // Empty otherwise. Dataflow only.
   std::vector<Nanoseconds> send_by_slot;
@@ -55,6 +60,14 @@ struct PipelineCosts {
   std::size_t chunk_index(int stage, int chunk) const {
     return static_cast<std::size_t>(shape.chunk_number(stage, chunk));
   }
+  const model::PipelineShape& class_shape(int replica_class) const {
+    return shapes[static_cast<std::size_t>(
+        shape_of_class[static_cast<std::size_t>(replica_class)])];
+  }
+  std::size_t send_stride() const { return 1 + 2 * static_cast<std::size_t>(shape.pipeline); }
+  const Nanoseconds* class_sends(int replica_class) const {
+    return send.data() + static_cast<std::size_t>(replica_class) * send_stride();
+  }
   bool slows_down() const {
     return overlap_slowdown > 0 && (overlap_grad_reduce || overlap_param_gather);
   }
@@ -63,10 +76,17 @@ struct PipelineCosts {
 // A rank of `speed` 2 takes twice as long for tasks and the optimizer; rounded once, here.
 PipelineCosts pipeline_costs(const model::ProgramSpec& spec);
 
-// Several replicas of the pipeline that differ: the stages of class k are classes[k][0 … p−1]. A
-// collective lasts as long as its slowest member says.
-PipelineCosts pipeline_costs(const model::ProgramSpec& spec,
-                             const std::vector<std::vector<const model::StageCost*>>& classes);
+// One class of replicas: the program that gives its shape and hops, and its stages, borrowed.
+struct ReplicaClass {
+  const model::ProgramSpec* spec = nullptr;
+  std::vector<const model::StageCost*> stages;
+  int multiplicity = 1;  // Replicas that it stands for.
+};
+ReplicaClass replica_class(const model::ProgramSpec& spec);
+
+// Several replicas of the pipeline that differ in costs, hops or micro-batches. A collective lasts
+// as long as its slowest member says. Requires: at least one class, and the same schedule, p and v.
+PipelineCosts pipeline_costs(const std::vector<ReplicaClass>& classes);
 
 }  // namespace megatwin::sim
 

@@ -16,6 +16,16 @@ namespace {
 using model::ProgramSpec;
 using model::StageCost;
 
+// One spec of each shape, in the order of PipelineCosts::shapes.
+std::vector<const ProgramSpec*> specs_of_shapes(const PipelineCosts& costs,
+                                                const std::vector<ReplicaClass>& classes) {
+  std::vector<const ProgramSpec*> specs(costs.shapes.size(), nullptr);
+  for (std::size_t k = classes.size(); k-- > 0;) {
+    specs[static_cast<std::size_t>(costs.shape_of_class[k])] = classes[k].spec;
+  }
+  return specs;
+}
+
 std::shared_ptr<const CompiledPipeline> compiled_for(const ProgramSpec& spec,
                                                      const SimulationOptions& options) {
   if (options.cache != nullptr) {
@@ -24,37 +34,54 @@ std::shared_ptr<const CompiledPipeline> compiled_for(const ProgramSpec& spec,
   return std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
 }
 
-// What is simulated: the costs of the classes, and how many replicas each stands for.
+// What is simulated: the costs of the classes, a spec of each of their shapes, and how many
+// replicas each class stands for.
 struct World {
+  explicit World(const std::vector<ReplicaClass>& classes)
+      : costs(pipeline_costs(classes)), specs(specs_of_shapes(costs, classes)) {
+    for (const ReplicaClass& replicas : classes) multiplicities.push_back(replicas.multiplicity);
+  }
   PipelineCosts costs;
+  std::vector<const ProgramSpec*> specs;
   std::vector<int> multiplicities;
 };
 
-PipelineResult simulate_dataflow(const ProgramSpec& spec, const World& world,
-                                 const SimulationOptions& options) {
+PipelineResult simulate_dataflow(const World& world, const SimulationOptions& options) {
   MEGATWIN_ASSERT(!options.policy && !options.log && options.links.empty(),
                   "only the event engine runs Executors and knows disturbances");
-  const auto compiled = compiled_for(spec, options);
+  std::vector<std::shared_ptr<const CompiledPipeline>> kept;
+  std::vector<const CompiledPipeline*> compiled;
+  std::vector<const TaskRows*> rows;
+  for (const ProgramSpec* spec : world.specs) {
+    kept.push_back(compiled_for(*spec, options));
+    compiled.push_back(kept.back().get());
+    rows.push_back(&compiled.back()->rows);
+  }
   DataflowEvaluator evaluator;
-  evaluator.makespan(*compiled, world.costs);
+  evaluator.makespan(compiled, world.costs);
   std::vector<const policies::Order*> orders;
-  for (std::size_t unit = 0; unit < world.costs.num_units(); ++unit) {
-    orders.push_back(&compiled->orders[unit % compiled->orders.size()]);
+  for (const int shape : world.costs.shape_of_class) {
+    for (const policies::Order& order : compiled[static_cast<std::size_t>(shape)]->orders) {
+      orders.push_back(&order);
+    }
   }
   return analyse_step({.costs = world.costs,
-                       .rows = compiled->rows,
+                       .rows = rows,
                        .times = evaluator.times(),
                        .orders = orders,
                        .multiplicities = world.multiplicities,
                        .timeline = options.timeline});
 }
 
-PipelineResult simulate_events(const ProgramSpec& spec, const World& world,
-                               const SimulationOptions& options) {
-  const std::vector<model::Program> programs = build_programs(spec);
-  std::vector<policies::Order> static_orders;
-  if (!options.policy) {
-    static_orders = policies::schedule_orders(spec);
+PipelineResult simulate_events(const World& world, const SimulationOptions& options) {
+  std::vector<std::vector<model::Program>> programs;
+  std::vector<std::vector<policies::Order>> static_orders;
+  std::vector<TaskRows> tables(world.costs.shapes.begin(), world.costs.shapes.end());
+  std::vector<const TaskRows*> rows;
+  for (const TaskRows& table : tables) rows.push_back(&table);
+  for (const ProgramSpec* spec : world.specs) {
+    programs.push_back(build_programs(*spec));
+    if (!options.policy) static_orders.push_back(policies::schedule_orders(*spec));
   }
   EventRun run = run_events({.costs = world.costs,
                              .programs = programs,
@@ -75,7 +102,7 @@ PipelineResult simulate_events(const ProgramSpec& spec, const World& world,
     orders.push_back(&order);
   }
   PipelineResult result = analyse_step({.costs = world.costs,
-                                        .rows = TaskRows(world.costs.shape),
+                                        .rows = rows,
                                         .times = run.times,
                                         .orders = orders,
                                         .multiplicities = world.multiplicities,
@@ -87,17 +114,6 @@ PipelineResult simulate_events(const ProgramSpec& spec, const World& world,
   return result;
 }
 
-PipelineResult simulate(const ProgramSpec& spec, const World& world, Engine engine,
-                        const SimulationOptions& options) {
-  switch (engine) {
-    case Engine::Dataflow:
-      return simulate_dataflow(spec, world, options);
-    case Engine::Events:
-      return simulate_events(spec, world, options);
-  }
-  MEGATWIN_ASSERT(false, "unknown engine");
-}
-
 using ReplicaStages = std::vector<const StageCost*>;
 
 bool same_costs(const ReplicaStages& a, const ReplicaStages& b) {
@@ -107,39 +123,45 @@ bool same_costs(const ReplicaStages& a, const ReplicaStages& b) {
 
 }  // namespace
 
+PipelineResult simulate_classes(const std::vector<ReplicaClass>& classes, Engine engine,
+                                const SimulationOptions& options) {
+  const World world(classes);
+  switch (engine) {
+    case Engine::Dataflow:
+      return simulate_dataflow(world, options);
+    case Engine::Events:
+      return simulate_events(world, options);
+  }
+  MEGATWIN_ASSERT(false, "unknown engine");
+}
+
 PipelineResult simulate_pipeline(const ProgramSpec& spec, Engine engine,
                                  const SimulationOptions& options) {
-  return simulate(spec, {pipeline_costs(spec), {1}}, engine, options);
+  return simulate_classes({replica_class(spec)}, engine, options);
 }
 
 PipelineResult simulate_replicas(const ProgramSpec& spec, const Replicas& replicas, Engine engine,
                                  const SimulationOptions& options) {
   MEGATWIN_ASSERT(replicas.count >= 1, replicas.count);
-  ReplicaStages plain;
-  for (const StageCost& stage : spec.stages) {
-    plain.push_back(&stage);
-  }
-  std::vector<ReplicaStages> all(static_cast<std::size_t>(replicas.count), plain);
+  std::vector<ReplicaClass> all(static_cast<std::size_t>(replicas.count), replica_class(spec));
   for (const Replicas::Difference& difference : replicas.differences) {
     const auto replica = static_cast<std::size_t>(difference.replica);
     MEGATWIN_ASSERT(replica < all.size(), difference.replica);
-    all[replica][static_cast<std::size_t>(difference.stage.value)] = &difference.cost;
+    all[replica].stages[static_cast<std::size_t>(difference.stage.value)] = &difference.cost;
   }
-  std::vector<ReplicaStages> classes;
-  std::vector<int> multiplicities;
-  for (const ReplicaStages& stages : all) {
-    const auto same =
-        replicas.fold ? std::find_if(classes.begin(), classes.end(),
-                                     [&](const auto& other) { return same_costs(stages, other); })
-                      : classes.end();
+  if (!replicas.fold) return simulate_classes(all, engine, options);
+  std::vector<ReplicaClass> classes;
+  for (ReplicaClass& replica : all) {
+    const auto same = std::find_if(classes.begin(), classes.end(), [&](const ReplicaClass& other) {
+      return same_costs(replica.stages, other.stages);
+    });
     if (same != classes.end()) {
-      ++multiplicities[static_cast<std::size_t>(same - classes.begin())];
-      continue;
+      ++same->multiplicity;
+    } else {
+      classes.push_back(std::move(replica));
     }
-    classes.push_back(stages);
-    multiplicities.push_back(1);
   }
-  return simulate(spec, {pipeline_costs(spec, classes), multiplicities}, engine, options);
+  return simulate_classes(classes, engine, options);
 }
 
 }  // namespace megatwin::sim

@@ -28,6 +28,7 @@
 #include "policies/schedule.h"
 #include "sim/compiled_pipeline.h"
 #include "sim/link_disturbance.h"
+#include "sim/pipeline_costs.h"
 
 namespace megatwin::sim {
 
@@ -69,7 +70,8 @@ struct SimulationOptions {
   // Event engine only. With a policy the schedule of the program gives its shape, not its order.
   policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
-  std::vector<model::Bytes> memory_limits;  // One a stage, instead of the executor's; or empty.
+  // One a stage, or one a stage of each class; instead of the executor's. Or empty.
+  std::vector<model::Bytes> memory_limits;
   std::vector<LinkDisturbance> links;
   bool log = false;
 };
@@ -77,6 +79,14 @@ struct SimulationOptions {
 // Requires: policies::schedule_problems(spec) is empty. A policy needs Engine::Events.
 PipelineResult simulate_pipeline(const model::ProgramSpec& spec, Engine engine,
                                  const SimulationOptions& options = {});
+
+// As above for classes of replicas that meet in the data-parallel collectives of each stage: a
+// reduction starts when the last replica is ready and ends for all at once. The classes may differ
+// in costs, hops and micro-batches. Rank r of the result is stage r mod p of class r / p; `shape`
+// is that of the first class. Requires: as pipeline_costs(), and all classes finish the chunks of a
+// stage in the same order; the same switches of overlap.
+PipelineResult simulate_classes(const std::vector<ReplicaClass>& classes, Engine engine,
+                                const SimulationOptions& options = {});
 
 // Replicas of the pipeline of which some ranks differ from `spec`.
 struct Replicas {
@@ -91,9 +101,8 @@ struct Replicas {
   bool fold = true;
 };
 
-// As above for `replicas.count` pipelines that meet in the data-parallel collectives of each stage:
-// a reduction starts when the last replica is ready and ends for all at once. Rank r of the result
-// is stage r mod p of a class of equal replicas, in the order of their first replica.
+// As simulate_classes() for `replicas.count` pipelines, of which equal ones form a class, in the
+// order of their first replica.
 PipelineResult simulate_replicas(const model::ProgramSpec& spec, const Replicas& replicas,
                                  Engine engine, const SimulationOptions& options = {});
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/energy_cost.h"
+#include "model/stage_sites.h"
 
 namespace megatwin::sim {
 namespace {
@@ -21,7 +22,6 @@ constexpr double kHostShare = 2.8 / 4.6;
 }  // namespace
 
 void fill_power(const model::Job& job, SimulationReport& report) {
-  const model::NodeGroup& group = job.cluster.groups.front();
   model::Seconds tensor, memory;
   for (const ComputeShare& share : report.compute_shares) {
     const bool waits = share.name == "memory-bound kernels" || share.name == "host launches";
@@ -32,21 +32,35 @@ void fill_power(const model::Job& job, SimulationReport& report) {
   const model::Seconds communication =
       parts.exposed_tp + parts.exposed_pp + parts.exposed_dp + parts.exposed_ep + parts.exposed_cp;
   const model::Seconds idle = parts.bubble + parts.other;
+  // Of several kinds of GPU each is at the critical rank's share of its own limit: an upper
+  // estimate, as the others idle more.
   const double mean = ratio((kTensorShare * tensor + kMemoryShare * memory +
                              kCommunicationShare * communication + kIdleShare * idle) /
                             report.step_time);
-  report.power_per_gpu = mean * group.gpu.power_max;
-  const double gpus = report.gpus;
-  report.energy_per_step = gpus * report.power_per_gpu * report.step_time;
-  const double nodes = gpus / group.node.num_gpus;
-  const double of_gpus = group.node.num_gpus * group.gpu.power_max.value;
-  const double beyond = std::max(0.0, group.node.power_max.value - of_gpus);
-  report.power_per_node = {group.node.num_gpus * report.power_per_gpu.value + kHostShare * beyond};
+  const bool mixed = model::is_mixed(job.cluster);
+  double watts = 0, node_watts = 0, num_nodes = 0, dollars = 0;
+  bool priced = true;
+  for (const model::NodeGroup& group : job.cluster.groups) {
+    const double gpus = group.node.num_gpus;
+    // A mixed job takes its whole cluster.
+    const double nodes = mixed ? group.count : report.gpus / gpus;
+    const double busy = mean * gpus * group.gpu.power_max.value;
+    const double beyond =
+        std::max(0.0, group.node.power_max.value - gpus * group.gpu.power_max.value);
+    watts += nodes * busy;
+    node_watts += nodes * (busy + kHostShare * beyond);
+    num_nodes += nodes;
+    dollars += nodes * group.node.price_per_hour.value;
+    priced = priced && group.node.price_per_hour.value > 0;
+  }
+  report.power_per_gpu = {watts / report.gpus};
+  report.energy_per_step = model::Watts{watts} * report.step_time;
+  report.power_per_node = {node_watts / num_nodes};
   report.facility_energy_per_step = model::facility_energy(
-      report.power_per_node, nodes, report.step_time, job.facility.power_usage_effectiveness);
+      report.power_per_node, num_nodes, report.step_time, job.facility.power_usage_effectiveness);
   report.carbon_kg_per_step =
       model::carbon_kg(report.facility_energy_per_step, job.facility.carbon_kg_per_kilowatt_hour);
-  report.cost_per_step = {group.node.price_per_hour.value * nodes * report.step_time.value / 3600};
+  report.cost_per_step = {priced ? dollars * report.step_time.value / 3600 : 0};
 }
 
 }  // namespace megatwin::sim

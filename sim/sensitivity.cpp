@@ -21,42 +21,64 @@ struct Variation {
   double change_fraction = 0.1;
 };
 
-model::NodeGroup& machine(Job& job) { return job.cluster.groups.front(); }
+template <class Change>
+void for_every_profile(Job& job, Change change) {
+  change(job.profile);
+  for (model::GpuProfile& profile : job.group_profiles) change(profile);
+}
+
+template <class Change>
+void for_every_machine(Job& job, Change change) {
+  for (model::NodeGroup& group : job.cluster.groups) change(group);
+}
 
 // Uncertainties are the 68 % residuals of docs/constants.md, rounded up.
 std::vector<Variation> constant_variations() {
   return {
       {"matrix products 10 % faster",
        [](Job& job) {
-         for (auto& [type, rate] : job.profile.gemm) rate.sustained = 1.1 * rate.sustained;
+         for_every_profile(job, [](model::GpuProfile& profile) {
+           for (auto& [type, rate] : profile.gemm) rate.sustained = 1.1 * rate.sustained;
+         });
        },
        0.05},
       {"attention 10 % faster",
        [](Job& job) {
-         for (auto& [kernel, rate] : job.profile.attention) {
-           rate.forward = 1.1 * rate.forward;
-           rate.backward = 1.1 * rate.backward;
-         }
+         for_every_profile(job, [](model::GpuProfile& profile) {
+           for (auto& [kernel, rate] : profile.attention) {
+             rate.forward = 1.1 * rate.forward;
+             rate.backward = 1.1 * rate.backward;
+           }
+         });
        },
        0.08},
       {"memory bandwidth 10 % higher",
-       [](Job& job) { job.profile.memory.stream = 1.1 * job.profile.memory.stream; }, 0.10},
+       [](Job& job) {
+         for_every_profile(job, [](model::GpuProfile& profile) {
+           profile.memory.stream = 1.1 * profile.memory.stream;
+         });
+       },
+       0.10},
       {"NVLink 10 % faster",
        [](Job& job) {
-         model::Gpu& gpu = machine(job).gpu;
-         gpu.nvlink_per_direction = 1.1 * gpu.nvlink_per_direction;
+         for_every_machine(job, [](model::NodeGroup& group) {
+           group.gpu.nvlink_per_direction = 1.1 * group.gpu.nvlink_per_direction;
+         });
        },
        0.10},
       {"network cards 10 % faster",
        [](Job& job) {
-         model::Node& node = machine(job).node;
-         node.nic_per_direction = 1.1 * node.nic_per_direction;
+         for_every_machine(job, [](model::NodeGroup& group) {
+           group.node.nic_per_direction = 1.1 * group.node.nic_per_direction;
+         });
        },
        0.20},
       {"kernel gaps and host launches 10 % shorter",
        [](Job& job) {
-         job.profile.kernel_gap = 0.9 * job.profile.kernel_gap;
-         job.profile.host_launch = 0.9 * job.profile.host_launch;
+         for_every_profile(job, [](model::GpuProfile& profile) {
+           profile.kernel_gap = 0.9 * profile.kernel_gap;
+           profile.host_launch = 0.9 * profile.host_launch;
+         });
        },
        0.40},
   };
@@ -65,11 +87,14 @@ std::vector<Variation> constant_variations() {
 std::vector<Variation> decision_variations(const Job& job) {
   std::vector<Variation> variations;
   const model::Plan& plan = job.plan;
-  if (plan.global_batch % (2 * plan.micro_batch * plan.data) == 0) {
+  const bool even = plan.micro_batches_per_replica.empty();
+  if (even && plan.global_batch % (2 * plan.micro_batch * plan.data) == 0) {
     variations.push_back({"micro-batch doubled", [](Job& j) { j.plan.micro_batch *= 2; }});
   }
-  variations.push_back(
-      {"global batch doubled, per token", [](Job& j) { j.plan.global_batch *= 2; }});
+  variations.push_back({"global batch doubled, per token", [](Job& j) {
+                          j.plan.global_batch *= 2;
+                          for (std::int64_t& count : j.plan.micro_batches_per_replica) count *= 2;
+                        }});
   if (plan.recompute != model::RecomputeKind::None) {
     variations.push_back({"no activation recomputation",
                           [](Job& j) { j.plan.recompute = model::RecomputeKind::None; }});

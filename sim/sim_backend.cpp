@@ -17,21 +17,27 @@ std::size_t index_of(RankId rank) { return static_cast<std::size_t>(rank.value);
 
 }  // namespace
 
-SimBackend::SimBackend(const PipelineCosts& costs, const std::vector<model::Program>& programs,
+SimBackend::SimBackend(const PipelineCosts& costs,
+                       const std::vector<std::vector<model::Program>>& programs,
                        const std::vector<LinkDisturbance>& links)
-    : costs_(costs), programs_(programs), links_(links), rows_(costs.shape) {
+    : costs_(costs), links_(links), rows_(costs.shapes.begin(), costs.shapes.end()) {
   const model::PipelineShape& shape = costs.shape;
-  const SlotLayout layout{shape};
   const std::size_t num_units = costs.num_units();
-  const std::size_t num_slots = static_cast<std::size_t>(costs.num_classes) * layout.size();
-  MEGATWIN_ASSERT(shape.num_tasks() < (1 << QueuedEvent::kIndexBits), shape.num_tasks());
-  for (std::size_t replica_class = 0; replica_class < static_cast<std::size_t>(costs.num_classes);
-       ++replica_class) {
+  const std::size_t num_slots = costs.first_slot.back();
+  for (const model::PipelineShape& one : costs.shapes) {
+    MEGATWIN_ASSERT(one.num_tasks() < (1 << QueuedEvent::kIndexBits), one.num_tasks());
+  }
+  for (int replica_class = 0; replica_class < costs.num_classes; ++replica_class) {
+    const auto index = static_cast<std::size_t>(replica_class);
+    const auto own_shape = static_cast<std::size_t>(costs.shape_of_class[index]);
     for (int stage = 0; stage < shape.pipeline; ++stage) {
       units_.push_back({.stage = stage,
-                        .class_unit = replica_class * static_cast<std::size_t>(shape.pipeline),
-                        .class_slot = replica_class * layout.size(),
-                        .durations = costs.task.data() + replica_class * costs.class_stride()});
+                        .class_unit = costs.unit(replica_class, 0),
+                        .class_slot = costs.first_slot[index],
+                        .durations = costs.task.data() + index * costs.class_stride(),
+                        .sends = costs.class_sends(replica_class),
+                        .rows = &rows_[own_shape],
+                        .program = &programs[own_shape][static_cast<std::size_t>(stage)]});
     }
   }
   for (int stage = 0; stage < shape.pipeline; ++stage) {
@@ -47,15 +53,17 @@ SimBackend::SimBackend(const PipelineCosts& costs, const std::vector<model::Prog
   times_.reduces.resize(num_units);
   times_.optimizer_end.resize(num_units);
   executed_.resize(num_units);
-  for (auto& order : executed_) {
-    order.reserve(static_cast<std::size_t>(shape.num_tasks()));
+  for (std::size_t unit = 0; unit < num_units; ++unit) {
+    executed_[unit].reserve(units_[unit].program->tasks.size());
   }
   if (!costs.slows_down()) {
     return;
   }
   charged_.resize(num_slots);
-  gradients_left_.assign(num_units * static_cast<std::size_t>(shape.model_chunks),
-                         shape.micro_batches);
+  for (const UnitState& unit : units_) {
+    gradients_left_.insert(gradients_left_.end(), static_cast<std::size_t>(shape.model_chunks),
+                           unit.program->shape.micro_batches);
+  }
   if (!costs.overlap_param_gather) {
     return;
   }
@@ -87,8 +95,8 @@ SimBackend::Arrival SimBackend::next_event() {
 }
 
 Nanoseconds SimBackend::charged(const UnitState& unit, TaskId task) const {
-  const TaskRows::Place place = rows_.place(task);
-  const TaskRow& row = rows_.row(unit.stage, place);
+  const TaskRows::Place place = unit.rows->place(task);
+  const TaskRow& row = unit.rows->row(unit.stage, place);
   if (charged_.empty()) {
     return unit.durations[row.cost];
   }
@@ -116,8 +124,8 @@ Nanoseconds SimBackend::charge(RankId rank, const TaskRow& row) {
 
 void SimBackend::issue_task(RankId rank, TaskId task) {
   UnitState& state = unit(rank);
-  const TaskRows::Place place = rows_.place(task);
-  const TaskRow& row = rows_.row(state.stage, place);
+  const TaskRows::Place place = state.rows->place(task);
+  const TaskRow& row = state.rows->row(state.stage, place);
   const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
   const Nanoseconds duration = charge(rank, row);
   if (!charged_.empty()) {
@@ -133,18 +141,18 @@ void SimBackend::issue_task(RankId rank, TaskId task) {
 
 void SimBackend::issue_send(RankId rank, TaskId producer) {
   UnitState& state = unit(rank);
-  const TaskRows::Place place = rows_.place(producer);
-  const TaskRow& row = rows_.row(state.stage, place);
+  const TaskRows::Place place = state.rows->place(producer);
+  const TaskRow& row = state.rows->row(state.stage, place);
   const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
-  const model::Message& message = programs_[static_cast<std::size_t>(state.stage)]
-                                      .sends[static_cast<std::size_t>(producer.value)];
+  const model::Message& message = state.program->sends[static_cast<std::size_t>(producer.value)];
   MEGATWIN_ASSERT(costs_.overlap_p2p || state.compute_free == times_.end[slot],
                   "a task came before the send");
   Nanoseconds& lane_free = costs_.overlap_p2p
                                ? state.send_free[row.send == SendKind::Activation ? 0 : 1]
                                : state.compute_free;
   const Nanoseconds start = std::max({lane_free, times_.end[slot], now_});
-  const Nanoseconds arrival = start + transfer_time(row.send, {state.stage}, message.stage, start);
+  const Nanoseconds arrival =
+      start + disturbed(state.sends[row.send_cost], {state.stage}, message.stage, start);
   lane_free = arrival;
   times_.arrival[slot] = arrival;
   if (!times_.send_start.empty()) {
@@ -154,9 +162,8 @@ void SimBackend::issue_send(RankId rank, TaskId producer) {
        ExecutorEventKind::MessageArrived, message.task.value);
 }
 
-Nanoseconds SimBackend::transfer_time(SendKind kind, model::StageId from, model::StageId to,
-                                      Nanoseconds start) const {
-  const Nanoseconds plain = costs_.send[static_cast<std::size_t>(kind)];
+Nanoseconds SimBackend::disturbed(Nanoseconds plain, model::StageId from, model::StageId to,
+                                  Nanoseconds start) const {
   double factor = 1;
   for (const LinkDisturbance& link : links_) {
     if (link.touches(from, to) && start >= link.since.ns) {
@@ -200,8 +207,7 @@ void SimBackend::issue_optimizer(RankId rank) {
 
 void SimBackend::return_credit(RankId rank, TaskId consumer) {
   const UnitState& state = unit(rank);
-  const model::Message& message = programs_[static_cast<std::size_t>(state.stage)]
-                                      .receives[static_cast<std::size_t>(consumer.value)];
+  const model::Message& message = state.program->receives[static_cast<std::size_t>(consumer.value)];
   push(now_, state.class_unit + static_cast<std::size_t>(message.stage.value),
        ExecutorEventKind::CreditReturned, message.channel);
 }

@@ -22,8 +22,8 @@ namespace megatwin::sim {
 
 class SimBackend : public policies::Backend {
  public:
-  // Borrowed: the costs, and one program a stage.
-  SimBackend(const PipelineCosts& costs, const std::vector<model::Program>& programs,
+  // Borrowed: the costs, and for each of their shapes one program a stage.
+  SimBackend(const PipelineCosts& costs, const std::vector<std::vector<model::Program>>& programs,
              const std::vector<LinkDisturbance>& links = {});
 
   void issue_task(model::RankId rank, model::TaskId task) override;
@@ -61,6 +61,9 @@ class SimBackend : public policies::Backend {
     std::size_t class_unit = 0;              // Unit of stage 0 of its class.
     std::size_t class_slot = 0;              // Slot 0 of its class.
     const Nanoseconds* durations = nullptr;  // Of its class, by TaskRow::cost.
+    const Nanoseconds* sends = nullptr;      // Of its class, by TaskRow::send_cost.
+    const TaskRows* rows = nullptr;          // Of its class's shape.
+    const model::Program* program = nullptr;
     // What it does.
     Nanoseconds compute_free = 0;
     Nanoseconds send_free[2] = {0, 0};  // Activations, gradients.
@@ -70,18 +73,17 @@ class SimBackend : public policies::Backend {
   UnitState& unit(model::RankId rank) { return units_[static_cast<std::size_t>(rank.value)]; }
   Nanoseconds charged(const UnitState& unit, model::TaskId task) const;
   Nanoseconds charge(model::RankId rank, const TaskRow& row);
-  // Of a transfer between two stages that begins at `start`.
-  Nanoseconds transfer_time(SendKind kind, model::StageId from, model::StageId to,
-                            Nanoseconds start) const;
+  // A transfer of `plain` between two stages that begins at `start`, over links as they are then.
+  Nanoseconds disturbed(Nanoseconds plain, model::StageId from, model::StageId to,
+                        Nanoseconds start) const;
   void push(Nanoseconds time, std::size_t receiver, model::ExecutorEventKind kind,
             std::int32_t index) {
     queue_.push(QueuedEvent::make(time, receiver, kind, index));
   }
 
   const PipelineCosts& costs_;
-  const std::vector<model::Program>& programs_;
   std::vector<LinkDisturbance> links_;
-  TaskRows rows_;
+  std::vector<TaskRows> rows_;  // One a shape.
   EventQueue queue_;
   Nanoseconds now_ = 0;
   std::vector<UnitState> units_;

@@ -5,19 +5,22 @@
 #include <cmath>
 #include <utility>
 
-#include "model/assert.h"
 #include "model/flops.h"
 #include "model/parameters.h"
 #include "model/plan_check.h"
 #include "model/program/job_program.h"
+#include "model/program/stage_jobs.h"
 #include "policies/user_policy.h"
 #include "sim/decoupled/decoupled_job.h"
 #include "sim/disturbance_report.h"
 #include "sim/goodput_report.h"
 #include "sim/job_network.h"
 #include "sim/memory_report.h"
+#include "sim/mixed/found_splits.h"
+#include "sim/mixed/mixed_report.h"
 #include "sim/power.h"
 #include "sim/sensitivity.h"
+#include "sim/simulation_problems.h"
 #include "sim/step_run.h"
 
 namespace megatwin::sim {
@@ -144,15 +147,14 @@ void fill_rates(const Job& job, SimulationReport& report) {
   const double batch = static_cast<double>(job.plan.global_batch);
   const double tokens = batch * static_cast<double>(job.transformer.sequence_length);
   const double gpus = job.plan.gpus();
+  const model::FlopPerSecond peak = total_peak(job);
   report.gpus = job.plan.gpus();
   report.tokens_per_s = tokens / report.step_time.value;
   report.tokens_per_s_per_gpu = report.tokens_per_s / gpus;
-  const model::FlopPerSecond peak =
-      job.cluster.groups.front().gpu.peak_of(model::gemm_type(job.plan.precision));
   const auto mfu = [&](FlopConvention convention) {
     const Flop flop =
         model::model_flop_per_step(job.transformer, convention, job.plan.global_batch);
-    return ratio(flop / report.step_time / (gpus * peak));
+    return ratio(flop / report.step_time / peak);
   };
   const FlopConvention convention = FlopConvention::ModelCausalAttention;
   report.flop_convention = std::string(model::describe(convention));
@@ -168,28 +170,30 @@ void fill_rates(const Job& job, SimulationReport& report) {
 }
 
 // FLOP that the program executes, recomputation included, over all ranks.
-void fill_hardware_flop(const Job& job, const JobProgram& program, SimulationReport& report) {
-  Flop executed;
-  for (const PricedStage& stage : program.stages) {
-    for (const PricedChunk& chunk : stage.chunks) {
-      executed += chunk.forward.flop + chunk.backward.flop;
+void fill_hardware_flop(const Job& job, const std::vector<JobProgram>& programs,
+                        SimulationReport& report) {
+  for (const JobProgram& program : programs) {
+    Flop executed;  // Of one micro-batch, over the tensor-parallel ranks of every stage.
+    for (std::size_t stage = 0; stage < program.stages.size(); ++stage) {
+      const double ranks = job.plan.stage_tensor(static_cast<int>(stage));
+      for (const PricedChunk& chunk : program.stages[stage].chunks) {
+        executed += ranks * (chunk.forward.flop + chunk.backward.flop);
+      }
     }
+    const double replicas =
+        static_cast<double>(program.replicas.size()) * static_cast<double>(job.plan.context);
+    report.hardware_flop_per_step +=
+        replicas * static_cast<double>(program.spec.micro_batches) * executed;
   }
-  const double ranks_per_stage = job.plan.tensor * job.plan.context * job.plan.data;
-  report.hardware_flop_per_step =
-      ranks_per_stage * static_cast<double>(program.spec.micro_batches) * executed;
-  const model::FlopPerSecond peak =
-      job.cluster.groups.front().gpu.peak_of(model::gemm_type(job.plan.precision));
-  report.hfu = ratio(report.hardware_flop_per_step / report.step_time /
-                     (static_cast<double>(job.plan.gpus()) * peak));
+  report.hfu = ratio(report.hardware_flop_per_step / report.step_time / total_peak(job));
 }
 
 void fill_names(const Job& job, SimulationReport& report) {
   report.name = job.name;
   report.plan = job.plan;
   report.model_name = job.transformer.name;
-  report.gpu_name = job.cluster.groups.front().gpu.name;
-  report.node_name = job.cluster.groups.front().node.name;
+  report.gpu_name = gpu_names(job.cluster);
+  report.node_name = node_names(job.cluster);
   report.software_name = job.software.name;
   report.schedule_name = std::string(model::name_of(job.plan.schedule));
   report.assumptions = job.assumptions;
@@ -214,18 +218,23 @@ void fill_parameters(const Job& job, const JobProgram& program, SimulationReport
 
 void explain(const Job& job, const JobProgram& program, const model::PricedEffects& effects,
              SimulationReport& report) {
-  const model::TaskPricer pricer(job, effects);
-  const auto add = [&](int stage, int chunk, const char* task, const model::MicroOps& ops) {
-    for (const model::MicroOp& op : ops) {
-      report.priced_ops.push_back({.stage = stage,
-                                   .chunk = chunk,
-                                   .task = task,
-                                   .op = op,
-                                   .time = static_cast<double>(op.count) * pricer.time_of(op)});
-    }
-  };
+  model::StageJobs jobs(job);
   for (std::size_t stage = 0; stage < program.stages.size(); ++stage) {
     const PricedStage& priced = program.stages[stage];
+    const model::TaskPricer pricer(jobs.at(program.replicas.front(), static_cast<int>(stage)),
+                                   effects);
+    const auto add = [&](int s, int chunk, const char* task, const model::MicroOps& ops) {
+      for (const model::MicroOp& op : ops) {
+        const bool exchange =
+            op.group == model::GroupKind::Pipeline && op.kind == model::MicroOpKind::Collective;
+        const Seconds once = exchange ? priced.table_exchange : pricer.time_of(op);
+        report.priced_ops.push_back({.stage = s,
+                                     .chunk = chunk,
+                                     .task = task,
+                                     .op = op,
+                                     .time = static_cast<double>(op.count) * once});
+      }
+    };
     for (std::size_t chunk = 0; chunk < priced.chunks.size(); ++chunk) {
       const int s = static_cast<int>(stage), c = static_cast<int>(chunk);
       add(s, c, "forward", priced.chunks[chunk].ops->forward);
@@ -257,10 +266,7 @@ SimulationReport decoupled_report_of(const Job& job, const SimulateOptions& opti
   warn_of_missing_effects(options.effects, report);
   report_decoupled(job, options.effects, options.timeline, report);
   fill_rates(job, report);
-  const model::FlopPerSecond peak = decoupled_peak(job);
-  report.mfu = ratio(report.model_flop_per_step / report.step_time / peak);
-  report.hfu = ratio(report.hardware_flop_per_step / report.step_time / peak);
-  report.mfu_by_convention.clear();
+  report.hfu = ratio(report.hardware_flop_per_step / report.step_time / total_peak(job));
   fill_power(job, report);
   fill_goodput(job, report);
   return report;
@@ -286,7 +292,7 @@ model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions&
                            .cache = options.cache,
                            .policy = options.policy};
   MEGATWIN_TRY(StepRun run, run_step(job, how));
-  const JobProgram& program = run.program;
+  const JobProgram& program = run.program();
   PipelineResult& result = run.result;
   SimulationReport report;
   fill_names(job, report);
@@ -304,9 +310,10 @@ model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions&
     report.disturbed = disturbance_report(job, plain, run);
   }
   fill_rates(job, report);
-  fill_hardware_flop(job, program, report);
+  fill_hardware_flop(job, run.programs, report);
   fill_parameters(job, program, report);
-  fill_memory(job, program, result, report);
+  fill_memory(job, run.programs, result, report);
+  fill_stages(job, run.programs, result, report);
   fill_power(job, report);
   fill_goodput(job, report);
   report.ranks_simulated = static_cast<int>(result.ranks.size());
@@ -343,14 +350,7 @@ void fill_scaled_sensitivities(const Job& job, const SimulateOptions& options,
 std::variant<SimulationReport, PlanRefusal> answer_of(const Job& job,
                                                       const SimulateOptions& options) {
   model::Result<SimulationReport> answer = report_of(job, options);
-  if (!answer) {
-    PlanRefusal refusal{"no_network", "the network cannot be simulated", {}, {}, {}};
-    for (const model::Diagnostic& fault : answer.error()) {
-      refusal.reasons.push_back(fault.message +
-                                (fault.allowed.empty() ? "" : " (allowed: " + fault.allowed + ")"));
-    }
-    return refusal;
-  }
+  if (!answer) return refuse_step(answer.error());
   SimulationReport report = *std::move(answer);
   if (options.sensitivities) fill_scaled_sensitivities(job, options, report);
   const bool look_for_others =
@@ -359,70 +359,18 @@ std::variant<SimulationReport, PlanRefusal> answer_of(const Job& job,
   return report;
 }
 
-// More tasks than this take minutes and gigabytes, and say nothing that fewer would not.
-constexpr double kMostTasks = 20e6;
-
-// Flows are laid out over orders that are known before the step; decoupled ranks over closed forms.
-void add_network_problems(const Job& job, std::vector<std::string>& problems) {
-  const std::string schedule =
-      "policy.schedule " + std::string(model::name_of(job.plan.schedule)) + ": ";
-  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
-    if (job.network != model::NetworkKind::Analytic) {
-      problems.push_back(schedule + "flows over the network are not simulated, network " +
-                         std::string(model::name_of(job.network)) +
-                         " is given (allowed: analytic)");
-    }
-    if (!job.disturbances.empty()) {
-      problems.push_back(schedule + "disturbances are not simulated; give none");
-    }
-  } else if (model::is_dynamic(job.plan.schedule) && needs_network(job)) {
-    problems.push_back(schedule +
-                       "decides while the step runs, and flows over the network need the order "
-                       "before; give network: analytic and no disturbance of a link, or a static "
-                       "schedule");
-  }
-}
-
-// What is legal for a trainer but not simulated (yet): refused rather than answered wrongly.
-std::vector<std::string> simulation_problems(const Job& job, bool has_policy) {
-  std::vector<std::string> problems;
-  add_network_problems(job, problems);
-  if (job.plan.schedule == model::ScheduleKind::Decoupled) return problems;
-  if (job.plan.schedule == model::ScheduleKind::UserPolicy && !has_policy) {
-    problems.push_back("policy " + job.plan.policy_library +
-                       ": a policy of one's own runs in simulate and train only");
-  }
-  const model::NodeGroup& first = job.cluster.groups.front();
-  for (const model::NodeGroup& group : job.cluster.groups) {
-    if (group.gpu.name != first.gpu.name || group.node.num_gpus != first.node.num_gpus) {
-      problems.push_back("cluster.nodes holds " + first.gpu.name + " and " + group.gpu.name +
-                         ": jobs over machines of different kinds are not simulated yet; give one "
-                         "kind");
-    }
-  }
-  const double tasks = 2.0 * job.plan.pipeline * job.plan.model_chunks *
-                       static_cast<double>(job.plan.num_micro_batches());
-  if (tasks > kMostTasks) {
-    problems.push_back(
-        "plan.global_batch " + std::to_string(job.plan.global_batch) + " makes " +
-        std::to_string(static_cast<long long>(tasks)) + " tasks a step, over the " +
-        std::to_string(static_cast<long long>(kMostTasks)) +
-        " that are simulated; time per micro-batch is the same with fewer micro-batches");
-  }
-  return problems;
-}
-
 }  // namespace
 
 std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
                                                      const SimulateOptions& options) {
   const bool decoupled = job.plan.schedule == model::ScheduleKind::Decoupled;
-  std::vector<std::string> problems =
-      decoupled ? decoupled_problems(job)
-                : model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
-  if (problems.empty()) {
-    problems = simulation_problems(job, static_cast<bool>(options.policy));
+  if (const model::Diagnostics faults = unsupported(job); !faults.empty() && !decoupled) {
+    return refuse_step(faults);
   }
+  if (wants_found_splits(job) && difference_problems(job).empty()) {
+    return simulate(with_found_splits(job, options), options);
+  }
+  std::vector<std::string> problems = simulation_problems(job, static_cast<bool>(options.policy));
   if (decoupled && !problems.empty()) {
     return PlanRefusal{
         "illegal_plan", "the plan is illegal for this model and cluster", problems, {}, {}};

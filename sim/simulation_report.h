@@ -32,8 +32,26 @@ struct ComputeShare {
 
 struct StageMemory {
   int stage = 0;
+  int replica = 0;     // First of the replicas that it stands for; 0 unless they differ.
+  model::Bytes limit;  // Of its GPU.
   model::Bytes peak, parameters, gradients, optimizer, activations, buffers, overhead;
   std::string largest_term;  // Such as "activations of 8 micro-batches in flight".
+};
+
+// One stage of a job whose stages or replicas differ in GPU or size: what runs there and how busy
+// it is.
+struct StageShare {
+  int stage = 0;
+  int replica = 0;       // First of …
+  int num_replicas = 1;  // … as many that are alike.
+  std::string gpu, precision;
+  int tensor = 1;
+  int layers = 0;
+  std::int64_t micro_batches = 0;
+  model::Seconds forward, backward;  // Of one micro-batch, all chunks.
+  model::Seconds busy;               // Of the step, its compute.
+  double idle = 0;  // Share of the step that it waits for other stages and replicas.
+  model::Bytes memory_peak, memory_limit;
 };
 
 // The ranks that run forwards, or those that run backwards, of a decoupled job.
@@ -101,8 +119,11 @@ struct SimulationReport {
   std::vector<ComputeShare> compute_shares;
   int critical_stage = 0;
 
-  std::vector<StageMemory> memory;  // One a stage; decoupled: backward ranks, then forward ranks.
-  std::vector<SideShare> sides;     // Decoupled only: forward, backward.
+  // One a stage, of each class of replicas when they differ; decoupled: backward ranks, then
+  // forward ranks.
+  std::vector<StageMemory> memory;
+  std::vector<StageShare> stages;  // Empty when all stages run on one kind of GPU, evenly.
+  std::vector<SideShare> sides;    // Decoupled only: forward, backward.
   model::Bytes memory_peak, memory_limit;
   model::Bytes memory_allocated;  // Of the peak, what the framework's allocator would report.
   bool fits = true;

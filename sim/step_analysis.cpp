@@ -20,12 +20,13 @@ class UnitAnalysis {
  public:
   UnitAnalysis(const StepAnalysisInput& input, std::size_t unit, PipelineResult& out)
       : in_(input),
-        shape_(input.costs.shape),
-        layout_{shape_},
+        replica_class_(static_cast<int>(unit) / input.costs.shape.pipeline),
+        shape_(input.costs.class_shape(replica_class_)),
         unit_(unit),
         stage_(static_cast<int>(unit) % shape_.pipeline),
-        replica_class_(static_cast<int>(unit) / shape_.pipeline),
-        first_slot_(static_cast<std::size_t>(replica_class_) * layout_.size()),
+        first_slot_(input.costs.first_slot[static_cast<std::size_t>(replica_class_)]),
+        rows_(*input.rows[static_cast<std::size_t>(
+            input.costs.shape_of_class[static_cast<std::size_t>(replica_class_)])]),
         class_durations_(input.costs.task.data() +
                          static_cast<std::size_t>(replica_class_) * input.costs.class_stride()),
         gather_ends_(gather_ends(input.costs, stage_)),
@@ -50,8 +51,8 @@ class UnitAnalysis {
 
  private:
   void walk(TaskId id) {
-    const TaskRows::Place place = in_.rows.place(id);
-    const TaskRow& row = in_.rows.row(stage_, place);
+    const TaskRows::Place place = rows_.place(id);
+    const TaskRow& row = rows_.row(stage_, place);
     const std::size_t slot = first_slot_ + row.slot + place.micro_batch;
     const Nanoseconds end = in_.times.end[slot];
     const Nanoseconds start = end - duration_of(id, row);
@@ -114,7 +115,7 @@ class UnitAnalysis {
   Nanoseconds send_start(const TaskRow& row, std::size_t slot) const {
     if (!in_.times.send_start.empty()) return in_.times.send_start[slot];
     const Nanoseconds duration = in_.costs.send_by_slot.empty()
-                                     ? in_.costs.send[static_cast<std::size_t>(row.send)]
+                                     ? in_.costs.class_sends(replica_class_)[row.send_cost]
                                      : in_.costs.send_by_slot[slot];
     return in_.times.arrival[slot] - duration;
   }
@@ -159,12 +160,12 @@ class UnitAnalysis {
   }
 
   const StepAnalysisInput& in_;
+  int replica_class_;
   const model::PipelineShape& shape_;
-  SlotLayout layout_;
   std::size_t unit_;
   int stage_;
-  int replica_class_;
   std::size_t first_slot_;
+  const TaskRows& rows_;
   const Nanoseconds* class_durations_;
   std::vector<Nanoseconds> gather_ends_;
   std::vector<Nanoseconds> slowed_;

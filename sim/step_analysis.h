@@ -12,10 +12,11 @@
 
 namespace megatwin::sim {
 
-// `orders` holds the executed order of every unit; multiplicities one number a class.
+// `orders` holds the executed order of every unit; rows one table for each of costs.shapes;
+// multiplicities one number a class.
 struct StepAnalysisInput {
   const PipelineCosts& costs;
-  const TaskRows& rows;
+  const std::vector<const TaskRows*>& rows;
   const StepTimes& times;
   const std::vector<const policies::Order*>& orders;
   const std::vector<int>& multiplicities;

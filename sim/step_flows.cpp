@@ -103,17 +103,20 @@ class StepFlowBuilder {
   struct Hop {
     int to = -1;
     SendKind kind = SendKind::None;
-    std::size_t index = 0;  // Into hops_, of replica 0.
+    std::size_t index = 0;   // Into hops_, of replica 0.
+    std::uint16_t send = 0;  // Into PipelineCosts::class_sends().
   };
   Hop hop_of(int stage, int row) const {
-    const model::Task task = shape_.task(model::TaskId{row * shape_.micro_batches});
+    const model::TaskId first{row * shape_.micro_batches};
+    const model::Task task = shape_.task(first);
     const auto message = model::sent_message(shape_, {stage}, task);
     if (!message.exists() || message.stage.value == stage) return {};
     const bool forward = task.kind == model::TaskKind::Forward;
     const bool next = message.stage.value == (stage + 1) % shape_.pipeline;
     return {.to = message.stage.value,
             .kind = forward ? SendKind::Activation : SendKind::Gradient,
-            .index = 4 * as_index(stage) + (forward ? 0U : 2U) + (next ? 0U : 1U)};
+            .index = 4 * as_index(stage) + (forward ? 0U : 2U) + (next ? 0U : 1U),
+            .send = in_.compiled.rows.row(stage, in_.compiled.rows.place(first)).send_cost};
   }
   std::size_t hop_index(const Hop& hop, int replica) const {
     return hop.index + 4 * costs_.unit(replica, 0);
@@ -122,7 +125,7 @@ class StepFlowBuilder {
   model::Result<bool> add_hop(int stage, int replica, int row) {
     const Hop hop = hop_of(stage, row);
     if (hop.to < 0 || !hops_[hop_index(hop, replica)].empty()) return true;
-    const Nanoseconds alone = costs_.send[static_cast<std::size_t>(hop.kind)];
+    const Nanoseconds alone = costs_.class_sends(replica)[hop.send];
     if (alone == 0) return true;
     const std::vector<RankId> from_ranks = ranks_of(stage, replica),
                               to_ranks = ranks_of(hop.to, replica);
@@ -246,8 +249,8 @@ class StepFlowBuilder {
           0);
       lane = task;
       end_[first + step.slot] = task;
-      if (step.send == SendKind::None) continue;
-      const Nanoseconds alone = costs_.send[static_cast<std::size_t>(step.send)];
+      if (step.send == 0) continue;
+      const Nanoseconds alone = costs_.class_sends(replica)[step.send];
       FlowIndex& queue = send_last[step.send_lane];
       const FlowIndex before = costs_.overlap_p2p && queue >= 0
                                    ? flows_.add_on({.after = only({task, queue})}, 0)

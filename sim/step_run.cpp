@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "model/assert.h"
@@ -14,8 +15,10 @@
 #include "sim/flow/flow_net.h"
 #include "sim/group_contention.h"
 #include "sim/memory_report.h"
+#include "sim/mixed/mixed_report.h"
 #include "sim/step_analysis.h"
 #include "sim/step_flows.h"
+#include "sim/step_limit.h"
 
 namespace megatwin::sim {
 namespace {
@@ -178,24 +181,30 @@ std::shared_ptr<const CompiledPipeline> compiled_for(const model::ProgramSpec& s
   return std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
 }
 
+// How many times as long as it should the slowest GPU takes.
+double slowest_of(const StepRun& run) {
+  double slowest = 1;
+  for (const double factor : run.unit_factor) slowest = std::max(slowest, factor);
+  return slowest;
+}
+
 // `job` with the closed forms that its program was priced by; the graph is that of `placed`.
 model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
                                    StepRun& run) {
   MEGATWIN_TRY(const std::unique_ptr<JobNetwork> network, JobNetwork::build(placed));
   const std::unique_ptr<FlowNet> net = flow_net(job.network);
   MEGATWIN_TRY(GroupContention contention, group_contention(job, *network, *net));
-  delay_program(job, contention, run.program);
-  const model::ProgramSpec& spec = run.program.spec;
-  const std::vector<Replicas::Difference> slow = differences(run.program, run.unit_factor);
-  std::vector<const StageCost*> plain;
-  for (const StageCost& stage : spec.stages) plain.push_back(&stage);
-  std::vector<std::vector<const StageCost*>> classes(static_cast<std::size_t>(job.plan.data),
-                                                     plain);
+  JobProgram& program = run.programs.front();
+  delay_program(job, contention, program);
+  if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
+  const model::ProgramSpec& spec = program.spec;
+  const std::vector<Replicas::Difference> slow = differences(program, run.unit_factor);
+  std::vector<ReplicaClass> classes(static_cast<std::size_t>(job.plan.data), replica_class(spec));
   for (const Replicas::Difference& unit : slow) {
-    classes[static_cast<std::size_t>(unit.replica)][static_cast<std::size_t>(unit.stage.value)] =
-        &unit.cost;
+    classes[static_cast<std::size_t>(unit.replica)]
+        .stages[static_cast<std::size_t>(unit.stage.value)] = &unit.cost;
   }
-  const PipelineCosts costs = pipeline_costs(spec, classes);
+  const PipelineCosts costs = pipeline_costs(classes);
   const auto compiled = compiled_for(spec, options.cache);
   std::vector<model::BytesPerSecond> rates;
   for (const double factor : contention.data) {
@@ -208,6 +217,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
                                                 .ring_rate = std::move(rates),
                                                 .message = model::pipeline_message(lowering)},
                                                *network, *net));
+  if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
   DataflowEvaluator evaluator;
   evaluator.makespan(*compiled, flows.costs);
   std::vector<const policies::Order*> orders;
@@ -215,7 +225,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
     orders.push_back(&compiled->orders[unit % compiled->orders.size()]);
   }
   run.result = analyse_step({.costs = flows.costs,
-                             .rows = compiled->rows,
+                             .rows = {&compiled->rows},
                              .times = evaluator.times(),
                              .orders = orders,
                              .multiplicities = std::vector<int>(classes.size(), 1),
@@ -227,22 +237,50 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   return true;
 }
 
-SimulationOptions simulation_options(const Job& job, const JobProgram& program,
+// The class of replicas and its stage that work longest.
+struct CriticalRank {
+  std::size_t replica_class = 0, stage = 0;
+};
+CriticalRank critical_rank(const std::vector<JobProgram>& programs) {
+  CriticalRank worst;
+  Seconds longest;
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    for (std::size_t i = 0; i < programs[k].stages.size(); ++i) {
+      Seconds busy;
+      for (const PricedChunk& chunk : programs[k].stages[i].chunks) {
+        busy += chunk.forward.duration + chunk.backward.duration + chunk.sharded_forward +
+                chunk.sharded_backward;
+      }
+      busy = static_cast<double>(programs[k].spec.micro_batches) * busy;
+      if (busy > longest) {
+        longest = busy;
+        worst = {k, i};
+      }
+    }
+  }
+  return worst;
+}
+
+SimulationOptions simulation_options(const Job& job, const std::vector<JobProgram>& programs,
                                      const StepRunOptions& options) {
   SimulationOptions simulation{.timeline = options.timeline, .cache = options.cache};
   if (!model::is_dynamic(job.plan.schedule)) return simulation;
   simulation.policy = options.policy ? options.policy : policies::policy_of(job.plan);
   simulation.executor.issue_depth = job.plan.issue_depth;
-  simulation.memory_limits = task_memory_limits(job, program);
+  simulation.memory_limits = task_memory_limits(job, programs);
   return simulation;
 }
 
 std::size_t reported_unit(const Job& job, const StepRun& run) {
   const std::vector<RankResult>& ranks = run.result.ranks;
-  const auto p = static_cast<std::size_t>(run.program.spec.pipeline);
+  const std::size_t p = run.programs.front().stages.size();
   if (job.disturbances.empty()) {
-    const std::size_t replica = static_cast<std::size_t>(run.result.critical_rank) / p;
-    return replica * p + static_cast<std::size_t>(busiest_stage(run.program));
+    const CriticalRank critical = critical_rank(run.programs);
+    const bool alike = run.programs.size() == 1;
+    return (alike ? static_cast<std::size_t>(run.result.critical_rank) / p
+                  : critical.replica_class) *
+               p +
+           critical.stage;
   }
   const auto longest = std::max_element(
       ranks.begin(), ranks.end(),
@@ -252,39 +290,48 @@ std::size_t reported_unit(const Job& job, const StepRun& run) {
 
 }  // namespace
 
-int busiest_stage(const JobProgram& program) {
-  int worst = 0;
-  Seconds longest;
-  for (std::size_t i = 0; i < program.stages.size(); ++i) {
-    Seconds busy;
-    for (const PricedChunk& chunk : program.stages[i].chunks) {
-      busy += chunk.forward.duration + chunk.backward.duration + chunk.sharded_forward +
-              chunk.sharded_backward;
-    }
-    if (busy > longest) {
-      longest = busy;
-      worst = static_cast<int>(i);
-    }
+model::Diagnostics unsupported(const Job& job) {
+  if (!ranks_differ(job)) return {};
+  const std::string where =
+      "stages or replicas differ (several kinds of machines, plan.tensor_per_stage or "
+      "plan.micro_batches_per_replica)";
+  model::Diagnostics faults;
+  if (job.network != model::NetworkKind::Analytic) {
+    faults.push_back({.key = "network",
+                      .message = "network " + std::string(model::name_of(job.network)) +
+                                 " lays out replicas and stages that are alike; here " + where,
+                      .allowed = "network analytic"});
   }
-  return worst;
+  if (!job.disturbances.empty()) {
+    faults.push_back({.key = "disturbances",
+                      .message = "disturbances strike a job of equal replicas; here " + where,
+                      .allowed = "no disturbances"});
+  }
+  return faults;
 }
 
 model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
+  if (model::Diagnostics faults = unsupported(job); !faults.empty()) {
+    return model::fail(std::move(faults));
+  }
   const Job priced = with_imbalance(without_fabric_guesses(job));
-  StepRun run{.program = build_job_program(priced, options.effects)};
-  run.unit_factor = unit_factors(priced);
+  StepRun run{.programs = build_job_programs(priced, options.effects)};
+  if (!ranks_differ(job)) run.unit_factor = unit_factors(priced);
+  for (const JobProgram& program : run.programs) {
+    if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
+  }
   if (needs_network(job)) {
     MEGATWIN_ASSERT(!model::is_dynamic(job.plan.schedule), "flows need orders known beforehand");
     MEGATWIN_TRY([[maybe_unused]] const bool done, run_on_network(job, priced, options, run));
     run.unit = reported_unit(job, run);
     return run;
   }
-  const SimulationOptions simulation = simulation_options(job, run.program, options);
-  std::vector<Replicas::Difference> slow = differences(run.program, run.unit_factor);
+  const SimulationOptions simulation = simulation_options(job, run.programs, options);
+  std::vector<Replicas::Difference> slow = differences(run.programs.front(), run.unit_factor);
   if (slow.empty()) {
-    run.result = simulate_pipeline(run.program.spec, options.engine, simulation);
+    run.result = simulate_classes(classes_of(run.programs), options.engine, simulation);
   } else {
-    run.result = simulate_replicas(run.program.spec,
+    run.result = simulate_replicas(run.programs.front().spec,
                                    {.count = job.plan.data, .differences = std::move(slow)},
                                    options.engine, simulation);
   }

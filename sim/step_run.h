@@ -5,7 +5,9 @@
 
 #include <vector>
 
+#include "model/job.h"
 #include "model/program/job_program.h"
+#include "model/result.h"
 #include "policies/policy.h"
 #include "sim/flow/capped_ways.h"
 #include "sim/pipeline_simulation.h"
@@ -13,7 +15,9 @@
 namespace megatwin::sim {
 
 struct StepRun {
-  model::JobProgram program;
+  // By class of replicas that differ in kind or micro-batches. The ranks of several classes stand
+  // in the result one class after the other; a single one may have several replicas there.
+  std::vector<model::JobProgram> programs;
   PipelineResult result;
   // Of result.ranks, the one whose step is reported: the critical stage's, of the replica that ends
   // last; with disturbances the rank that computes longest.
@@ -21,6 +25,12 @@ struct StepRun {
   std::vector<double> unit_factor;  // By data-parallel replica · p + stage: the slowest member's.
   std::vector<LinkLoad> links;
   std::int64_t flows = 0, closed_form = 0;
+
+  // Of the unit that is reported.
+  const model::JobProgram& program() const {
+    return programs.size() == 1 ? programs.front()
+                                : programs[unit / programs.front().stages.size()];
+  }
 };
 
 struct StepRunOptions {
@@ -32,11 +42,13 @@ struct StepRunOptions {
   policies::PolicyFactory policy;  // ScheduleKind::UserPolicy: what its library holds.
 };
 
-// The stage whose tasks take longest.
-int busiest_stage(const model::JobProgram& program);
+// What of a job only closed forms know, and what asks for more: a network or disturbances where
+// stages or replicas differ.
+model::Diagnostics unsupported(const model::Job& job);
 
-// Errors: a disturbance of a part that is not there, no route between two ranks, no SimGrid; throws
-// policies::UserPolicyError when the policy answers nonsense or waits for ever.
+// Errors: what unsupported() and endless_step() say; a disturbance of a part that is not there, no
+// route between two ranks, no SimGrid. Throws policies::UserPolicyError when the policy answers
+// nonsense or waits for ever.
 model::Result<StepRun> run_step(const model::Job& job, const StepRunOptions& options);
 
 }  // namespace megatwin::sim

@@ -19,9 +19,9 @@ std::vector<Nanoseconds> gather_ends(const PipelineCosts& costs, int stage) {
 
 std::vector<Nanoseconds> slowed_durations(const PipelineCosts& costs, std::size_t unit,
                                           const policies::Order& order) {
-  const model::PipelineShape& shape = costs.shape;
-  const int replica_class = static_cast<int>(unit) / shape.pipeline;
-  const int stage = static_cast<int>(unit) % shape.pipeline;
+  const int replica_class = static_cast<int>(unit) / costs.shape.pipeline;
+  const int stage = static_cast<int>(unit) % costs.shape.pipeline;
+  const model::PipelineShape& shape = costs.class_shape(replica_class);
   OverlapBudget budget;
   if (costs.overlap_param_gather) {
     for (int chunk = 1; chunk < shape.model_chunks; ++chunk) {

@@ -39,7 +39,8 @@ struct Transfer {
 };
 
 struct StepTimes {
-  // Per class, by SlotLayout: when the task ended, and when what it sent (if anything) arrived.
+  // Per class, from PipelineCosts::first_slot on, by SlotLayout: when the task ended, and when what
+  // it sent (if anything) arrived.
   std::vector<Nanoseconds> end, arrival;
   // When the transfer began; only where disturbances make transfers differ, else arrival − send.
   std::vector<Nanoseconds> send_start;

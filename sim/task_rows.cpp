@@ -32,8 +32,10 @@ TaskRow make_row(const model::PipelineShape& shape, int stage, int row_index) {
     row.waits_for = static_cast<std::uint32_t>(layout.task(awaited.stage.value, awaited.task));
   }
   if (row.send != SendKind::None) {
-    row.send_lane =
-        static_cast<std::uint32_t>(2 * stage + (row.send == SendKind::Gradient ? 1 : 0));
+    const int direction = row.send == SendKind::Gradient ? 1 : 0;
+    const int boundary = model::crossed_boundary(shape, {stage}, task);
+    row.send_lane = static_cast<std::uint32_t>(2 * stage + direction);
+    row.send_cost = static_cast<std::uint16_t>(1 + 2 * boundary + direction);
   }
   return row;
 }

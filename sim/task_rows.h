@@ -20,6 +20,7 @@ struct TaskRow {
   std::uint32_t send_lane = 0;  // 2 · stage + (0 activation, 1 gradient); 2 · p without a send.
   std::uint16_t chunk = 0;
   SendKind send = SendKind::None;
+  std::uint16_t send_cost = 0;  // Into PipelineCosts::class_sends().
   bool is_forward = false;
   bool is_last = false;  // Adds to the gradients of the chunk.
 

@@ -7,6 +7,7 @@
 
 #include "cli/report/breakdown.h"
 #include "cli/report/format.h"
+#include "cli/report/share_tables.h"
 #include "cli/report/utf8.h"
 
 namespace megatwin::cli {
@@ -36,7 +37,8 @@ std::string value_row(const std::string& css_class, const std::string& name, mod
       format_percent(model::ratio(time / report.step_time)));
 }
 
-std::string memory_row(const sim::StageMemory& stage, model::Bytes scale, model::Bytes limit) {
+std::string memory_row(const std::string& name, const sim::StageMemory& stage, model::Bytes scale,
+                       model::Bytes limit) {
   std::vector<Slice> slices;
   for (const MemoryPart& part : memory_parts(stage)) {
     slices.push_back({"m-" + part.key, fmt::format("{}: {}", part.name, format_memory(part.amount)),
@@ -47,7 +49,7 @@ std::string memory_row(const sim::StageMemory& stage, model::Bytes scale, model:
       "<div class=\"row\"><span class=\"label\">stage {}</span><div class=\"track\">{}"
       "<b class=\"limit\" style=\"left:{:.2f}%\"></b></div><span class=\"value{}\">{}</span></div>"
       "<p class=\"hint indent\">{}</p>",
-      stage.stage, stacked_bar(slices, fmt::format("memory of stage {}", stage.stage)),
+      name, stacked_bar(slices, fmt::format("memory of stage {}", name)),
       model::ratio(limit / scale) * 100, over ? " bad" : "", format_memory(stage.peak),
       escape_html(stage.largest_term));
 }
@@ -125,13 +127,22 @@ std::string memory_chart(const sim::SimulationReport& report) {
   if (std::find(shown.begin(), shown.end(), worst) == shown.end()) {
     shown.insert(std::upper_bound(shown.begin(), shown.end(), worst), worst);
   }
-  const model::Bytes scale = 1.02 * std::max(report.memory_limit, report.memory_peak);
+  model::Bytes most = std::max(report.memory_limit, report.memory_peak);
+  for (const sim::StageMemory& stage : report.memory) {
+    most = std::max({most, stage.peak, stage.limit});
+  }
+  const model::Bytes scale = 1.02 * most;
   std::vector<LegendEntry> entries;
   for (const MemoryPart& part : memory_parts({})) entries.push_back({"m-" + part.key, part.name});
-  entries.push_back({"limit-key", "limit, " + format_memory(report.memory_limit)});
+  entries.push_back({"limit-key", one_memory_limit(report)
+                                      ? "limit, " + format_memory(report.memory_limit)
+                                      : "limit of each stage's GPU"});
   std::string html = legend(entries);
   for (const int index : shown) {
-    html += memory_row(report.memory[static_cast<std::size_t>(index)], scale, report.memory_limit);
+    const sim::StageMemory& stage = report.memory[static_cast<std::size_t>(index)];
+    const bool own = stage.limit.value > 0;
+    html += memory_row(stage_name(report, stage), stage, scale,
+                       own ? stage.limit : report.memory_limit);
   }
   if (static_cast<int>(shown.size()) < count) {
     html += fmt::format("<p class=\"hint\">{} of {} stages are drawn, the fullest among them.</p>",

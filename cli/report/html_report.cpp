@@ -15,6 +15,7 @@
 #include "cli/report/plan_text.h"
 #include "cli/report/priced_ops.h"
 #include "cli/report/scaling.h"
+#include "cli/report/share_tables.h"
 #include "cli/report/utf8.h"
 #include "model/assert.h"
 
@@ -93,6 +94,20 @@ std::string ops_table(const sim::SimulationReport& report) {
   return html + "</tbody></table></div>";
 }
 
+std::string share_table(const ShareTable& table) {
+  std::string html = "<div class=\"scroll\"><table class=\"ops\">";
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    html += row == 0 ? "<thead><tr>" : "<tr>";
+    for (std::size_t column = 0; column < table.rows[row].size(); ++column) {
+      html += fmt::format("<{0}{1}>{2}</{0}>", row == 0 ? "th" : "td",
+                          table.right[column] ? " class=\"num\"" : "",
+                          escape_html(table.rows[row][column]));
+    }
+    html += row == 0 ? "</tr></thead><tbody>" : "</tr>";
+  }
+  return html + "</tbody></table></div>";
+}
+
 std::string footer(const sim::SimulationReport& report) {
   return fmt::format(
       "<p class=\"hint\">{} parameters, {} of them active. Every figure is simulated: engine {}, "
@@ -111,6 +126,9 @@ std::string run_body(const sim::SimulationReport& report) {
       html_section("Where the step goes",
                    fmt::format("On stage {}, which decides the step time.", report.critical_stage),
                    breakdown_chart(report));
+  for (const ShareTable& table : share_tables(report)) {
+    html += html_section(table.title, table.lead + ".", share_table(table));
+  }
   if (!report.memory.empty()) {
     html += html_section("Memory of a rank, by stage", "At its peak within the step.",
                          memory_chart(report));
@@ -129,9 +147,11 @@ std::string run_body(const sim::SimulationReport& report) {
 }
 
 std::string refusal_body(const sim::PlanRefusal& refusal) {
-  std::string html = fmt::format("<p class=\"verdict\"><b>{}</b> {}</p>",
-                                 refusal.code == "does_not_fit" ? "Does not fit:" : "Illegal plan:",
-                                 escape_html(refusal.message));
+  const char* kind = refusal.code == "does_not_fit"   ? "Does not fit:"
+                     : refusal.code == "illegal_plan" ? "Illegal plan:"
+                                                      : "Cannot be simulated:";
+  std::string html =
+      fmt::format("<p class=\"verdict\"><b>{}</b> {}</p>", kind, escape_html(refusal.message));
   html += html_section("Why", "", html_list(refusal.reasons));
   std::string nearest;
   for (const auto& near : refusal.nearest) {

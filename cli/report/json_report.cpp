@@ -68,6 +68,32 @@ void write_memory(JsonWriter& json, const sim::SimulationReport& report) {
   json.end_object();
 }
 
+// Stages or replicas that differ in GPU or size.
+void write_stages(JsonWriter& json, const sim::SimulationReport& report) {
+  if (report.stages.empty()) return;
+  json.key("stages");
+  json.begin_array();
+  for (const sim::StageShare& share : report.stages) {
+    json.begin_object();
+    json.member("stage", share.stage);
+    json.member("replica", share.replica);
+    json.member("replicas", share.num_replicas);
+    json.member("gpu", share.gpu);
+    json.member("precision", share.precision);
+    json.member("tensor", share.tensor);
+    json.member("layers", share.layers);
+    json.member("micro_batches", share.micro_batches);
+    json.member("forward_s", share.forward.value);
+    json.member("backward_s", share.backward.value);
+    json.member("busy_s", share.busy.value);
+    json.member("idle_fraction", share.idle);
+    json.member("memory_peak_bytes", share.memory_peak.value);
+    json.member("memory_limit_bytes", share.memory_limit.value);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_sides(JsonWriter& json, const sim::SimulationReport& report) {
   if (report.sides.empty()) return;
   json.key("sides");
@@ -203,11 +229,21 @@ void write_plan(JsonWriter& json, const model::Plan& plan) {
   json.member("global_batch", plan.global_batch);
   json.member("sequence_parallel", plan.sequence_parallel);
   json.member("zero", plan.zero_stage);
-  json.member("recompute", yaml_name(plan.recompute));
+  json.member("recompute", model::name_of(plan.recompute));
   if (plan.recompute_layers > 0) json.member("recompute_layers", plan.recompute_layers);
   json.member("precision", model::name_of(plan.precision));
   json.member("schedule", yaml_name(plan.schedule));
   if (!plan.order_file.empty()) json.member("order_file", plan.order_file);
+  const auto list = [&](const char* key, const auto& values) {
+    if (values.empty()) return;
+    json.key(key);
+    json.begin_array();
+    for (const auto value : values) json.integer(value);
+    json.end_array();
+  };
+  list("layers_per_stage", plan.layers_per_virtual_stage);
+  list("tensor_per_stage", plan.tensor_per_stage);
+  list("micro_batches_per_replica", plan.micro_batches_per_replica);
   json.end_object();
 }
 
@@ -222,6 +258,7 @@ void write_report_members(JsonWriter& json, const sim::SimulationReport& report)
   write_times(json, report);
   write_breakdown(json, report);
   write_memory(json, report);
+  write_stages(json, report);
   write_sides(json, report);
   write_parameters(json, report);
   write_energy_and_cost(json, report);

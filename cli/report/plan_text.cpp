@@ -24,26 +24,16 @@ std::string_view yaml_name(model::ScheduleKind schedule) {
   return schedule == model::ScheduleKind::OrderFile ? "order file" : model::name_of(schedule);
 }
 
-std::string_view yaml_name(model::RecomputeKind recompute) {
-  switch (recompute) {
-    case model::RecomputeKind::None:
-      return "none";
-    case model::RecomputeKind::Selective:
-      return "selective";
-    case model::RecomputeKind::Full:
-      return "full";
-    case model::RecomputeKind::PerOp:
-      return "per-op";
-  }
-  return "none";
-}
-
 std::string describe(const model::Plan& plan) {
   std::vector<std::string> parts;
   const auto size = [&](const char* name, int value) {
     if (value != 1) parts.push_back(fmt::format("{} {}", name, value));
   };
-  size("tensor", plan.tensor);
+  if (plan.tensor_per_stage.empty()) {
+    size("tensor", plan.tensor);
+  } else {
+    parts.push_back(fmt::format("tensor {} by stage", fmt::join(plan.tensor_per_stage, ", ")));
+  }
   if (plan.model_chunks > 1) {
     parts.push_back(fmt::format("pipeline {} × {} chunks", plan.pipeline, plan.model_chunks));
   } else {
@@ -59,7 +49,10 @@ std::string describe(const model::Plan& plan) {
   if (plan.zero_stage > 0) parts.push_back(fmt::format("ZeRO {}", plan.zero_stage));
   if (plan.sequence_parallel) parts.emplace_back("sequence parallel");
   if (plan.recompute != model::RecomputeKind::None) {
-    parts.push_back(fmt::format("recompute {}", yaml_name(plan.recompute)));
+    std::string text = fmt::format("recompute {}", model::name_of(plan.recompute));
+    if (plan.recompute_layers > 0)
+      text += fmt::format(" ({} layers a chunk)", plan.recompute_layers);
+    parts.push_back(std::move(text));
   }
   return join(parts, " · ");
 }

@@ -11,7 +11,6 @@ namespace megatwin::cli {
 
 // As a scenario file writes them.
 std::string_view yaml_name(model::ScheduleKind schedule);
-std::string_view yaml_name(model::RecomputeKind recompute);
 
 // "tensor 4 · pipeline 4 × 5 chunks · data 32 · micro-batch 1 · global batch 512 · bf16 · …"; sizes
 // of one are left out.

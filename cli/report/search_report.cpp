@@ -58,7 +58,9 @@ std::vector<std::string> best_row(std::string place, const sim::SimulationReport
 }
 
 void add_best(const sim::SearchResult& result, std::string& text) {
-  text += heading("Best plans (simulated by events)");
+  const std::string& depth = result.best.front().depth;
+  const char* by = depth.rfind("events", 0) == 0 ? "by" : "over";
+  text += heading(fmt::format("Best plans (simulated {} {})", by, depth).c_str());
   Rows rows = {{"", "plan", "step", "", "MFU", "GiB", "bubble"}};
   const model::Seconds first = result.best.front().report.step_time;
   for (std::size_t i = 0; i < result.best.size(); ++i) {
@@ -72,6 +74,11 @@ void add_best(const sim::SearchResult& result, std::string& text) {
     text += "  the file's own plan is illegal, does not fit or is none that search can run\n";
   }
   text += format_table(rows, {false, false, true, true, true, true, true});
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    if (result.best[i].depth == result.depth) continue;
+    text += fmt::format("  {} by {}: {}\n", i + 1, result.best[i].depth,
+                        result.best[i].report.warnings.back());
+  }
 }
 
 void add_runs(const SearchSummary& summary, std::string& text) {
@@ -130,7 +137,7 @@ std::string outcome_of(const sim::SwitchEffect& effect) {
 void add_switches(const sim::SearchResult& result, std::string& text) {
   text += heading("One switch of the best plan at a time");
   Rows rows = {{"key", "from", "to", "step", "", ""}};
-  const model::Seconds first = result.best.front().report.step_time;
+  const model::Seconds first = result.best.front().plain_time;
   for (const sim::SwitchEffect& effect : result.switches) {
     if (!effect.step_time) continue;  // What is illegal is in the JSON.
     rows.push_back(
@@ -144,7 +151,7 @@ void add_what_if(const SearchSummary& summary, std::string& text) {
   if (summary.what_if.empty()) return;
   text += heading("What another cluster would buy (the best plan chosen anew)");
   Rows rows = {{"with", "plan", "step", ""}};
-  const model::Seconds first = summary.result.best.front().report.step_time;
+  const model::Seconds first = summary.result.best.front().plain_time;
   for (const sim::WhatIf& change : summary.what_if) {
     if (!change.best) {
       rows.push_back({change.change, "no plan is legal and fits", "", ""});
@@ -259,6 +266,7 @@ void write_what_if(JsonWriter& json, const SearchSummary& summary) {
 void write_found(JsonWriter& json, const sim::FoundPlan& found) {
   json.begin_object();
   json.member("depth", found.depth);
+  json.member("plain_step_time_s", found.plain_time.value);
   write_report_members(json, found.report);
   json.end_object();
 }

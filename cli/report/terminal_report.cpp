@@ -10,6 +10,7 @@
 #include "cli/report/network_text.h"
 #include "cli/report/plan_text.h"
 #include "cli/report/priced_ops.h"
+#include "cli/report/share_tables.h"
 
 namespace megatwin::cli {
 namespace {
@@ -91,35 +92,24 @@ std::string breakdown_text(const sim::SimulationReport& report, const TerminalSt
          format_table(rows, {false, true, true, false});
 }
 
-// The two kinds of ranks of a decoupled job.
-std::string sides_text(const sim::SimulationReport& report, const TerminalStyle& style) {
-  Rows rows = {{"side", "GPU", "ranks", "tensor", "instances", "busy", "memory", "of"}};
-  for (const sim::SideShare& side : report.sides) {
-    rows.push_back({side.name, side.gpu, format_count(side.ranks), std::to_string(side.tensor),
-                    std::to_string(side.instances), format_percent(side.busy),
-                    format_memory(side.memory_peak), format_memory(side.memory_limit)});
-  }
-  return heading("Sides (busy: share of the step in which ranks run tasks)", style) +
-         format_table(rows, {false, false, true, true, true, true, true, true});
-}
-
 std::string memory_text(const sim::SimulationReport& report, const TerminalStyle& style) {
   Rows rows = {{"stage", "peak", "of limit"}};
   for (const MemoryPart& part : memory_parts({})) rows.front().push_back(part.name);
   rows.front().push_back("largest term");
   const std::size_t numbers = rows.front().size() - 1;
   for (const sim::StageMemory& stage : report.memory) {
-    std::vector<std::string> row = {std::to_string(stage.stage), format_memory_number(stage.peak),
-                                    format_percent(model::ratio(stage.peak / report.memory_limit))};
+    const model::Bytes limit = stage.limit.value > 0 ? stage.limit : report.memory_limit;
+    std::vector<std::string> row = {stage_name(report, stage), format_memory_number(stage.peak),
+                                    format_percent(model::ratio(stage.peak / limit))};
     for (const MemoryPart& part : memory_parts(stage)) {
       row.push_back(format_memory_number(part.amount));
     }
     row.push_back(stage.largest_term);
     rows.push_back(std::move(row));
   }
-  return heading(fmt::format("Memory of a rank by stage (GiB; limit {})",
-                             format_memory(report.memory_limit)),
-                 style) +
+  const std::string limit =
+      one_memory_limit(report) ? format_memory(report.memory_limit) : "that of each stage's GPU";
+  return heading(fmt::format("Memory of a rank by stage (GiB; limit {})", limit), style) +
          format_table(rows, std::vector<bool>(numbers, true));
 }
 
@@ -193,7 +183,10 @@ std::string provenance(const sim::SimulationReport& report) {
 
 std::string terminal_report(const sim::SimulationReport& report, const TerminalStyle& style) {
   std::string text = head(report, style) + headline(report, style) + breakdown_text(report, style);
-  if (!report.sides.empty()) text += sides_text(report, style);
+  for (const ShareTable& table : share_tables(report)) {
+    text += heading(table.title + " (" + table.lead + ")", style) +
+            format_table(table.rows, table.right);
+  }
   if (!report.memory.empty()) text += memory_text(report, style);
   text += why_text(report, style);
   if (style.explain && !report.priced_ops.empty()) text += ops_text(report, style);
@@ -206,12 +199,15 @@ std::string terminal_report(const sim::SimulationReport& report, const TerminalS
 }
 
 std::string terminal_refusal(const sim::PlanRefusal& refusal, const TerminalStyle& style) {
-  const std::string kind = refusal.code == "does_not_fit" ? "does not fit" : "this plan is illegal";
+  const bool illegal = refusal.code == "illegal_plan";
+  const std::string kind = refusal.code == "does_not_fit" ? "does not fit"
+                           : illegal                      ? "this plan is illegal"
+                                                          : "cannot be simulated";
   std::string text = alarm(kind, style) + ": " + refusal.message + "\n";
   for (const std::string& reason : refusal.reasons) text += "  - " + reason + "\n";
-  if (refusal.nearest.empty()) {
+  if (refusal.nearest.empty() && (illegal || refusal.report)) {
     text += "no plan near it is legal and fits\n";
-  } else {
+  } else if (!refusal.nearest.empty()) {
     text += "nearest plans that are legal and fit:\n";
     for (const auto& near : refusal.nearest) {
       text += fmt::format("  - {}\n      {}\n", near.change, describe(near.plan));

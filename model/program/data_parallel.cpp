@@ -4,7 +4,9 @@
 
 #include "model/collective_cost.h"
 #include "model/compute_cost.h"
+#include "model/layer_split.h"
 #include "model/numbers.h"
+#include "model/program/op_list.h"
 
 namespace megatwin::model {
 namespace {
@@ -72,6 +74,18 @@ StateBytes state_bytes(const Job& job) {
 
 }  // namespace
 
+bool has_table_at_both_ends(const Transformer& transformer) {
+  return transformer.tied_embeddings || transformer.num_mtp_layers > 0;
+}
+
+StateLinks state_links(const Job& job) {
+  StateLinks links{.data = group_topology(job, GroupKind::Data)};
+  if (has_table_at_both_ends(job.transformer) && job.plan.pipeline > 1) {
+    links.ends = hop_topology(job, StageSites(job.plan, job.cluster), {0}, job.plan.pipeline - 1);
+  }
+  return links;
+}
+
 // A bucket leaves as soon as its layer's gradient is there: all but the last can hide behind the
 // rest of the chunk's backward pass, which they slow.
 Seconds exposed_part(const OverlappedTraffic& pass) {
@@ -82,12 +96,27 @@ Seconds exposed_part(const OverlappedTraffic& pass) {
 }
 
 DataParallelTraffic::DataParallelTraffic(const Job& job, const PricedEffects& effects)
+    : DataParallelTraffic(job, effects, state_links(job)) {}
+
+DataParallelTraffic::DataParallelTraffic(const Job& job, const PricedEffects& effects,
+                                         const StateLinks& links)
     : job_(job),
       effects_(effects),
-      dense_group_(group_topology(job, GroupKind::Data)),
-      expert_group_(group_topology(job, GroupKind::ExpertData)) {
+      dense_group_(links.data),
+      expert_group_(group_topology(job, GroupKind::ExpertData)),
+      ends_(links.ends),
+      table_at_both_ends_(has_table_at_both_ends(job.transformer)) {
   gradient_bytes_ = reduces_in_16_bits(job) ? 2 : 4;
   if (job.plan.precision == Precision::Fp32) parameter_bytes_ = 4;
+  const int last = job.plan.pipeline * job.plan.model_chunks - 1;
+  ends_on_one_rank_ = stage_of_virtual_stage(job.plan, last) == 0;
+}
+
+WeightSharding DataParallelTraffic::sharding() const {
+  return {.tensor = job_.plan.tensor,
+          .expert = job_.plan.expert,
+          .expert_tensor = job_.plan.effective_expert_tensor(),
+          .vocab_divisible_by = vocabulary_unit(job_.software)};
 }
 
 RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content) const {
@@ -103,11 +132,13 @@ RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content
   stage.has_embedding = content.embedding;
   stage.has_head = content.head;
   stage.has_mtp = content.mtp_layers > 0;
-  const WeightSharding sharding{.tensor = job_.plan.tensor,
-                                .expert = job_.plan.expert,
-                                .expert_tensor = job_.plan.effective_expert_tensor(),
-                                .vocab_divisible_by = vocabulary_unit(job_.software)};
-  RankParameters parameters = rank_parameters(model, stage, sharding);
+  RankParameters parameters = rank_parameters(model, stage, sharding());
+  if (table_at_both_ends_ && ends_on_one_rank_ && content.head && !content.embedding) {
+    // The chunk with the embedding, on the same rank, has the table.
+    const std::int64_t table = token_table(model, sharding());
+    parameters.embedding -= table;
+    parameters.dense -= table;
+  }
   if (!job_.software.shards_head && job_.plan.tensor > 1) {
     // Embedding and head are whole on every tensor rank.
     parameters.dense += (job_.plan.tensor - 1) * parameters.embedding;
@@ -116,8 +147,8 @@ RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content
   return parameters;
 }
 
-Bytes DataParallelTraffic::state_per_parameter() const {
-  const StateBytes bytes = state_bytes(job_);
+Bytes state_per_parameter(const Job& job) {
+  const StateBytes bytes = state_bytes(job);
   return {bytes.parameter + bytes.gradient + bytes.optimizer};
 }
 
@@ -242,7 +273,30 @@ DataParallelTraffic::UnitTraffic DataParallelTraffic::unit_traffic(
   return traffic;
 }
 
+// Before the optimizer the first and the last stage add up their gradients of a shared table.
+// Source: Megatron-LM, core/distributed/finalize_model_grads.py: the whole gradient, after the
+// data-parallel reduction, beside nothing.
+void DataParallelTraffic::price_table_exchange(const std::vector<ChunkContent>& contents,
+                                               PricedStage& stage) const {
+  const auto any = [&](bool ChunkContent::*part) {
+    return std::any_of(contents.begin(), contents.end(),
+                       [&](const ChunkContent& content) { return content.*part; });
+  };
+  const bool at_an_end = any(&ChunkContent::embedding) || any(&ChunkContent::head);
+  if (!table_at_both_ends_ || ends_on_one_rank_ || !at_an_end) return;
+  const double table = as_double(token_table(job_.transformer, sharding()));
+  OpList ops(1);
+  ops.collective("embedding.exchange", CollectiveKind::AllReduce, GroupKind::Pipeline,
+                 table * gradient_bytes_);
+  append(stage.optimizer_ops, ops.take());
+  if (!effects_.data_parallel) return;
+  stage.table_exchange =
+      collective_time(CollectiveKind::AllReduce, stage.optimizer_ops.back().bytes, ends_).time;
+  stage.optimizer_exposed += stage.table_exchange;
+}
+
 void DataParallelTraffic::price_optimizer(const LoweringInput& input, const TaskPricer& pricer,
+                                          const std::vector<ChunkContent>& contents,
                                           PricedStage& stage) const {
   const Plan& plan = job_.plan;
   const double replicas = plan.data * plan.context;
@@ -258,6 +312,7 @@ void DataParallelTraffic::price_optimizer(const LoweringInput& input, const Task
   if (effects_.memory_bound) {
     stage.optimizer += as_double(shard.owned) * job_.profile.adam_per_parameter;
   }
+  price_table_exchange(contents, stage);
 }
 
 void DataParallelTraffic::fill_memory(const RankParameters& parameters,

@@ -12,6 +12,14 @@
 
 namespace megatwin::model {
 
+// The groups beyond one machine that a stage's model state travels over.
+struct StateLinks {
+  GroupTopology data;  // Replicas of a dense parameter.
+  // The first and the last stage, which exchange the gradients of a token table that both hold.
+  GroupTopology ends;
+};
+StateLinks state_links(const Job& job);
+
 // Traffic of `layers` buckets beside a pass over them: all but one bucket can hide, and slow what
 // they hide behind by `slowdown`.
 struct OverlappedTraffic {
@@ -22,17 +30,21 @@ struct OverlappedTraffic {
 };
 Seconds exposed_part(const OverlappedTraffic& pass);
 
+// Weight, gradient and optimizer state of one parameter, wherever they are kept.
+Bytes state_per_parameter(const Job& job);
+
 class DataParallelTraffic {
  public:
   DataParallelTraffic(const Job& job, const PricedEffects& effects);
+  // With links of a cluster that `job` shows one kind of machine of.
+  DataParallelTraffic(const Job& job, const PricedEffects& effects, const StateLinks& links);
 
   // Fills gather, reduce and their exposed parts of a chunk whose tasks are priced.
   void price(const ChunkContent& content, PricedChunk& chunk) const;
-  // Fills optimizer_ops, optimizer and optimizer_exposed.
+  // Fills optimizer_ops, optimizer, table_exchange and optimizer_exposed of a stage whose
+  // parameters are there.
   void price_optimizer(const LoweringInput& input, const TaskPricer& pricer,
-                       PricedStage& stage) const;
-  // Weight, gradient and optimizer state of one parameter, wherever they are kept.
-  Bytes state_per_parameter() const;
+                       const std::vector<ChunkContent>& contents, PricedStage& stage) const;
   RankParameters stage_parameters(const std::vector<ChunkContent>& contents) const;
   // Fills parameters, gradients, optimizer_state, buffers and overhead of a stage.
   void fill_memory(const RankParameters& parameters, const std::vector<ChunkContent>& contents,
@@ -48,12 +60,16 @@ class DataParallelTraffic {
   Seconds gather_time(const RankParameters& parameters) const;
   Seconds reduce_time(const RankParameters& parameters) const;
   void price_sharded(const ChunkContent& content, PricedChunk& chunk) const;
+  WeightSharding sharding() const;
+  void price_table_exchange(const std::vector<ChunkContent>& contents, PricedStage& stage) const;
 
   const Job& job_;
   PricedEffects effects_;
-  GroupTopology dense_group_, expert_group_;
-  double parameter_bytes_ = 2;  // Of one parameter as gathered,
-  double gradient_bytes_ = 4;   // of one gradient as reduced.
+  GroupTopology dense_group_, expert_group_, ends_;
+  bool table_at_both_ends_ = false;  // Embedding and head or MTP use one table …
+  bool ends_on_one_rank_ = false;    // … which then is there once.
+  double parameter_bytes_ = 2;       // Of one parameter as gathered,
+  double gradient_bytes_ = 4;        // of one gradient as reduced.
 };
 
 }  // namespace megatwin::model

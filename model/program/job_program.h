@@ -30,12 +30,14 @@ struct PricedStage {
   RankParameters parameters;
   MicroOps optimizer_ops;
   Seconds optimizer, optimizer_exposed;  // Kernels; and traffic that waits with it.
+  Seconds table_exchange;  // Of which: gradients of a token table that both ends hold.
 };
 
 struct JobProgram {
   ProgramSpec spec;
   std::vector<PricedStage> stages;
-  Seconds step_overhead;  // Host work once a step: data, logging, synchronisation.
+  Seconds step_overhead;            // Host work once a step: data, logging, synchronisation.
+  std::vector<int> replicas = {0};  // Data-parallel replicas that run it.
 };
 
 // The tasks of one chunk by themselves, before any data-parallel traffic.
@@ -51,13 +53,20 @@ ChunkTasks price_chunk(const LoweringInput& input, const ChunkContent& content,
 // `chunk` with its data-parallel traffic, `tasks` what it was priced from.
 ChunkCost chunk_cost(const PricedChunk& chunk, const ChunkTasks& tasks);
 
-// One hop of a micro-batch between neighbouring stages; nothing for a single stage.
-Instant pipeline_hop(const Job& job);
+// Hops of a micro-batch by boundary, p entries, the slowest of `replicas` each; none for a single
+// stage.
+std::vector<PipelineHop> pipeline_hops(const Job& job, const std::vector<int>& replicas);
+// Of all replicas.
+std::vector<PipelineHop> pipeline_hops(const Job& job);
 
 // The program without costs: what schedules and memory profiles ask for.
 ProgramSpec program_shape(const Plan& plan);
 
 JobProgram build_job_program(const Job& job, const PricedEffects& effects = {});
+
+// One program for each class of replicas that cannot differ, in the order of their first replica: a
+// cluster of one kind of machine and as many micro-batches everywhere make a single class.
+std::vector<JobProgram> build_job_programs(const Job& job, const PricedEffects& effects = {});
 
 // The contents of every chunk, [stage][chunk], under the schedule's chunk-to-rank map.
 std::vector<std::vector<ChunkContent>> chunk_contents(const Transformer& transformer,

@@ -74,6 +74,14 @@ Message awaited_message(const PipelineShape& shape, StageId stage, const Task& t
   return {from->stage, shape.task_id(from->task), channel_of(shape, task)};
 }
 
+int crossed_boundary(const PipelineShape& shape, StageId stage, const Task& task) {
+  const auto to = neighbour(shape, stage, task, 1);
+  MEGATWIN_ASSERT(to && to->stage != stage, to_text(task), " sends nothing");
+  // Down the first leg of a fold a forward goes up in stages, on the way back it comes down.
+  const bool returns = shape.placement == ChunkPlacement::Fold && task.chunk.value == 1;
+  return is_forward(task.kind) != returns ? stage.value : to->stage.value;
+}
+
 namespace {
 
 // The tasks of one (phase, chunk), by their micro-batch 0: what holds for it holds for all others

@@ -15,6 +15,10 @@ namespace megatwin::model {
 Message sent_message(const PipelineShape& shape, StageId stage, const Task& task);
 Message awaited_message(const PipelineShape& shape, StageId stage, const Task& task);
 
+// The boundary that the message of `task` crosses: b joins stages b and b + 1, the last one the
+// last stage and the first. Requires: sent_message() exists.
+int crossed_boundary(const PipelineShape& shape, StageId stage, const Task& task);
+
 // Requires: spec.stages has `pipeline` entries with `model_chunks` chunks each.
 Program build_program(const ProgramSpec& spec, StageId stage);
 

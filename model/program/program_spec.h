@@ -4,6 +4,7 @@
 #ifndef MEGATWIN_MODEL_PROGRAM_PROGRAM_SPEC_H_
 #define MEGATWIN_MODEL_PROGRAM_PROGRAM_SPEC_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,12 @@ struct StageCost {
   friend bool operator==(const StageCost&, const StageCost&) = default;
 };
 
+// What a micro-batch takes to cross one boundary of the pipeline, forward and backward.
+struct PipelineHop {
+  Instant activation, gradient;
+  friend constexpr bool operator==(const PipelineHop&, const PipelineHop&) = default;
+};
+
 // The shape of the pipeline and its schedule. Stage i of p; chunk c of v; virtual stage = c·p + i
 // for the interleaved map, and the V map of ZB-V folds back (chunk 1 of stage i is virtual 2p−1−i).
 struct ProgramSpec {
@@ -49,7 +56,10 @@ struct ProgramSpec {
   ScheduleKind schedule = ScheduleKind::OneForwardOneBackward;
   std::vector<StageCost> stages;  // p entries.
   Instant send_activation;        // One hop forward between neighbouring virtual stages …
-  Instant send_gradient;          // … and one hop backward.
+  Instant send_gradient;          // … and one hop backward, where `hops` is empty.
+  // By boundary, p entries: hops[s] joins stages s and s + 1, the last one the last stage and the
+  // first, which only chunks in a round use. Empty: every boundary is alike.
+  std::vector<PipelineHop> hops;
   // Megatron without overlap: the send blocks the compute lane of sender and receiver. With overlap
   // transfers run on their own lanes beside compute.
   bool overlap_p2p = false;
@@ -64,6 +74,11 @@ struct ProgramSpec {
   // OrderFile schedule: per rank the list of tasks such as "F0.1" (micro-batch.chunk).
   std::vector<std::vector<std::string>> orders;
   bool orders_fold = false;  // OrderFile: the chunks lie on the V map of ZB-V (v = 2).
+
+  PipelineHop hop(int boundary) const {
+    return hops.empty() ? PipelineHop{send_activation, send_gradient}
+                        : hops[static_cast<std::size_t>(boundary)];
+  }
 };
 
 }  // namespace megatwin::model

@@ -78,9 +78,8 @@ TaskPricer::TaskPricer(const Job& job, const PricedEffects& effects)
     profile_.kernel_gap = {};
     profile_.host_launch = {};
   }
-  for (const GroupKind kind :
-       {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert, GroupKind::ExpertTensor,
-        GroupKind::Data, GroupKind::ExpertData, GroupKind::Pipeline}) {
+  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert,
+                               GroupKind::ExpertTensor, GroupKind::Data, GroupKind::ExpertData}) {
     groups_[kind] = group_topology(job, kind);
   }
   if (effects.spread) {

@@ -4,11 +4,10 @@
 #include <cmath>
 #include <utility>
 
-#include "model/assert.h"
 #include "model/collective_cost.h"
 #include "model/plan_check.h"
 #include "model/program/lowering.h"
-#include "scenarios/gpu_profile_reader.h"
+#include "model/program/stage_jobs.h"
 #include "sim/memory_report.h"
 
 namespace megatwin::sim {
@@ -32,18 +31,12 @@ const model::NodeGroup& group_of(const Job& job, const DecoupledSide& side) {
 
 // One side as a plain 1F1B job on its machines.
 Job side_job(const Job& job, const DecoupledSide& side) {
-  Job result = job;
+  Job result = model::on_group(job, side.group);
   result.plan.tensor = job.plan.side_tensor(side);
   result.plan.data = job.plan.data * side.instances;
   result.plan.sequence_parallel = job.plan.sequence_parallel && result.plan.tensor > 1;
   result.plan.schedule = model::ScheduleKind::OneForwardOneBackward;
   result.plan.decoupled = {};
-  result.cluster.groups = {group_of(job, side)};
-  if (side.group != 0) {
-    auto profile = scenarios::gpu_profile(group_of(job, side).gpu);
-    MEGATWIN_ASSERT(profile.has_value(), group_of(job, side).gpu.name);
-    result.profile = *std::move(profile);
-  }
   return result;
 }
 
@@ -154,7 +147,7 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
   const int tensor_forward = result.forward.plan.tensor;
   const int tensor_backward = result.backward.plan.tensor;
   const Bytes stage_input = static_cast<double>(tensor_forward) * model::pipeline_message(input);
-  const auto limits = task_memory_limits(result.backward, result.backward_program);
+  const auto limits = task_memory_limits(result.backward, {result.backward_program});
   for (std::size_t s = 0; s < result.forward_program.spec.stages.size(); ++s) {
     const model::StageCost& there = result.forward_program.spec.stages[s];
     const model::StageCost& here = result.backward_program.spec.stages[s];
@@ -177,7 +170,12 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
         .reduce = backward.gradient_reduce,
         .optimizer = here.optimizer + backward.parameter_gather,
         .weights = crossing.time(weights),
-        .waiting_max = waiting_max(here, limits[s])};
+        .waiting_max = waiting_max(here, limits[s]),
+        .send_activation = result.forward_program.spec.hop(static_cast<int>(s)).activation};
+    if (s > 0) {
+      const int before = static_cast<int>(s) - 1;
+      stage.send_gradient = result.backward_program.spec.hop(before).gradient;
+    }
     result.spec.stages.push_back(stage);
   }
 }
@@ -209,21 +207,10 @@ DecoupledJob price_decoupled(const Job& job, const model::PricedEffects& effects
   result.spec.forward_instances = plan.forward.instances;
   result.spec.backward_instances = plan.backward.instances;
   result.spec.feed = plan.ship_activations ? DecoupledFeed::Activations : DecoupledFeed::StageInput;
-  result.spec.send_activation = result.forward_program.spec.send_activation;
-  result.spec.send_gradient = result.backward_program.spec.send_gradient;
   price_stages(job, Crossing(result, fits_one_machine(job)), result);
   result.spec.weight_share =
       plan.balance_weights ? balanced_weight_share(result.spec) : plan.weight_share;
   return result;
-}
-
-model::FlopPerSecond decoupled_peak(const Job& job) {
-  model::FlopPerSecond peak{};
-  for (const DecoupledSide* side : {&job.plan.decoupled.forward, &job.plan.decoupled.backward}) {
-    peak += static_cast<double>(ranks_of(job, *side)) *
-            group_of(job, *side).gpu.peak_of(model::gemm_type(job.plan.precision));
-  }
-  return peak;
 }
 
 }  // namespace megatwin::sim

@@ -36,9 +36,6 @@ DecoupledJob price_decoupled(const model::Job& job, const model::PricedEffects& 
 void report_decoupled(const model::Job& job, const model::PricedEffects& effects, bool timeline,
                       SimulationReport& report);
 
-// Peak rate of all GPUs of the job.
-model::FlopPerSecond decoupled_peak(const model::Job& job);
-
 }  // namespace megatwin::sim
 
 #endif  // MEGATWIN_SIM_DECOUPLED_DECOUPLED_JOB_H_

@@ -211,8 +211,8 @@ class Simulation {
     const Nanoseconds start = now_;
     const Nanoseconds end = work(rank, EventKind::Forward, micro_batch, costs(rank).forward);
     if (stage + 1 < num_stages_) {
-      push(send(rank, kPipeline, end, spec_.send_activation), forward_rank(micro_batch, stage + 1),
-           Event::Forward, micro_batch);
+      push(send(rank, kPipeline, end, costs(rank).send_activation),
+           forward_rank(micro_batch, stage + 1), Event::Forward, micro_batch);
     }
     if (feeds_input() && stage == 0) {
       return;
@@ -257,8 +257,8 @@ class Simulation {
         work(rank, without_weights ? EventKind::BackwardInput : EventKind::Backward, micro_batch,
              without_weights ? costs(rank).backward_input : costs(rank).backward);
     if (stage > 0) {
-      push(send(rank, kPipeline, end, spec_.send_gradient), backward_rank(micro_batch, stage - 1),
-           Event::Gradient, micro_batch);
+      push(send(rank, kPipeline, end, costs(rank).send_gradient),
+           backward_rank(micro_batch, stage - 1), Event::Gradient, micro_batch);
     }
     if (without_weights) {
       push(send(rank, kAcross, end, costs(rank).weight_input), forward_rank(micro_batch, stage),

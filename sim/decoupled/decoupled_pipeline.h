@@ -38,8 +38,10 @@ struct DecoupledStage {
   model::Instant gradients;          // A forward rank's gradients of the step, on their way.
   model::Instant reduce;             // Over the backward instances.
   model::Instant optimizer;
-  model::Instant weights;  // To the forward ranks, once a step.
-  int waiting_max = 0;     // Micro-batches fed and not finished; 0 for no bound.
+  model::Instant weights;          // To the forward ranks, once a step.
+  int waiting_max = 0;             // Micro-batches fed and not finished; 0 for no bound.
+  model::Instant send_activation;  // To the next stage of the same side …
+  model::Instant send_gradient;    // … and to the one before.
 };
 
 struct DecoupledSpec {
@@ -48,7 +50,6 @@ struct DecoupledSpec {
   int forward_instances = 1;
   int backward_instances = 1;
   policies::DecoupledFeed feed = policies::DecoupledFeed::StageInput;
-  model::Instant send_activation, send_gradient;  // To the next stage of the same side.
   double weight_share =
       0;  // Of the micro-batches, spread evenly: weight gradients on forward ranks.
 };

@@ -33,6 +33,7 @@ void fill_side_memory(const Job& job, const DecoupledJob& priced, const Decouple
   const int stages = job.plan.pipeline;
   JobProgram backward = priced.backward_program;
   JobProgram forward = priced.forward_program;
+  backward.spec.micro_batches = forward.spec.micro_batches = 1;  // As in one_of_each().
   for (int s = 0; s < stages; ++s) {
     int held = 1;
     for (const DecoupledRank& rank : result.ranks) {
@@ -48,8 +49,8 @@ void fill_side_memory(const Job& job, const DecoupledJob& priced, const Decouple
     if (!job.plan.decoupled.ship_activations) stage.chunks.front().activation = {};
   }
   SimulationReport side;
-  fill_memory(priced.forward, forward, one_of_each(stages), side);
-  fill_memory(priced.backward, backward, one_of_each(stages), report);
+  fill_memory(priced.forward, {forward}, one_of_each(stages), side);
+  fill_memory(priced.backward, {backward}, one_of_each(stages), report);
   report.fits = report.fits && side.fits;
   for (StageMemory& memory : side.memory) {
     memory.stage += stages;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "model/plugin_path.h"
 #include "sim/flow/flow_net.h"
 #include "sim/simgrid/plugin.h"
 
@@ -54,18 +55,9 @@ struct PlainProblem {
   }
 };
 
-// Beside the program, when it has a place.
-std::string beside_the_program() {
-  std::string path(4096, '\0');
-  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  if (length <= 0) return kPluginName;
-  path.resize(static_cast<std::size_t>(length));
-  return path.substr(0, path.rfind('/') + 1) + kPluginName;
-}
-
 void* load(const std::string& plugin) {
   if (!plugin.empty()) return dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* library = dlopen(beside_the_program().c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(model::beside_the_program(kPluginName).c_str(), RTLD_NOW | RTLD_LOCAL);
   return library != nullptr ? library : dlopen(kPluginName, RTLD_NOW | RTLD_LOCAL);
 }
 

@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "sim/search/family_result.h"
 #include "sim/search/parallel_for.h"
-#include "sim/search/space_key.h"
-#include "sim/search/step_bound.h"
 
 namespace megatwin::sim {
 namespace {
@@ -24,19 +23,8 @@ constexpr std::size_t kCompiledBytes = 256U << 20U;
 constexpr std::size_t kRoundFirst = 64;
 constexpr std::size_t kRoundMax = 1024;
 
-std::vector<std::vector<ValueCount>> no_counts(const SearchSpace& space) {
-  std::vector<std::vector<ValueCount>> counts(kNumSpaceKeys);
-  for (int key = 0; key < kNumSpaceKeys; ++key) {
-    // Replicas follow from the other sizes: all plans count for one value.
-    const auto space_key = static_cast<SpaceKey>(key);
-    const std::size_t size = space_key == SpaceKey::Data ? 1 : num_values(space, space_key);
-    counts[static_cast<std::size_t>(key)].resize(size);
-  }
-  return counts;
-}
-
-bool is_leaner(const Candidate& a, const std::optional<Candidate>& b) {
-  return !b || std::tuple(a.memory, a.code) < std::tuple(b->memory, b->code);
+bool ranks_before(const Candidate& a, const Candidate& b) {
+  return std::tie(a.time, a.memory, a.code) < std::tie(b.time, b.memory, b.code);
 }
 
 // The best times so far, of which the worst says what can still be pruned.
@@ -57,16 +45,13 @@ class BestTimes {
 
 }  // namespace
 
-struct Candidates::FamilyResult {
-  std::vector<Candidate> fitting;
-  std::vector<std::vector<ValueCount>> counts;
-  std::optional<Candidate> leanest;
-  std::int64_t num_legal = 0;
-};
-
 Candidates::Candidates(const Job& job, const SearchSpace& space, Bytes memory_limit,
-                       int num_threads)
-    : job_(job), space_(space), memory_limit_(memory_limit), counts_(no_counts(space)) {
+                       int num_threads, SharedWork* shared)
+    : job_(job),
+      space_(space),
+      memory_limit_(memory_limit),
+      shared_(shared),
+      counts_(no_counts(space)) {
   MEGATWIN_ASSERT(num_threads >= 1, num_threads);
   for (int thread = 0; thread < num_threads; ++thread) {
     workers_.push_back(std::make_unique<SearchWorker>(
@@ -74,29 +59,7 @@ Candidates::Candidates(const Job& job, const SearchSpace& space, Bytes memory_li
   }
 }
 
-void Candidates::add_family(const PlanFamily& family, SearchWorker& worker,
-                            FamilyResult& result) const {
-  result.counts = no_counts(space_);
-  for_each_plan(job_, space_, family, [&](const PlanCode& code, const Plan& plan) {
-    const PricedPlan& priced = worker.pricer.price(plan);
-    Candidate candidate{.code = code};
-    candidate.memory = worker.memory(plan, priced);
-    candidate.bound = step_lower_bound(plan, priced);
-    const bool fits = candidate.memory <= memory_limit_;
-    ++result.num_legal;
-    if (fits) result.fitting.push_back(candidate);
-    if (is_leaner(candidate, result.leanest)) result.leanest = candidate;
-    for (int key = 0; key < kNumSpaceKeys; ++key) {
-      ValueCount& count =
-          result.counts[static_cast<std::size_t>(key)][code.index[static_cast<std::size_t>(key)]];
-      ++count.legal;
-      count.fit += fits ? 1 : 0;
-      if (is_leaner(candidate, count.leanest)) count.leanest = candidate;
-    }
-  });
-}
-
-void Candidates::merge(FamilyResult& result) {
+void Candidates::merge(const FamilyResult& result) {
   num_legal_ += result.num_legal;
   fitting_.insert(fitting_.end(), result.fitting.begin(), result.fitting.end());
   if (result.leanest && is_leaner(*result.leanest, leanest_)) leanest_ = result.leanest;
@@ -110,16 +73,21 @@ void Candidates::merge(FamilyResult& result) {
       }
     }
   }
-  result = {};
+}
+
+void Candidates::run(const Pieces& pieces) {
+  if (shared_ != nullptr) {
+    shared_->run(pieces, num_threads());
+  } else {
+    parallel_for(pieces.count, num_threads(), pieces.here);
+  }
 }
 
 void Candidates::enumerate(const ProgressCallback& progress) {
   const std::vector<PlanFamily> families = plan_families(job_, space_);
   std::mutex merge_mutex;
   std::int64_t done = 0;
-  parallel_for(families.size(), num_threads(), [&](std::size_t i, int thread) {
-    FamilyResult result;
-    add_family(families[i], worker(thread), result);
+  const auto add = [&](const FamilyResult& result) {
     // Sums and minima: the order of merging does not show. The list is sorted below.
     const std::lock_guard lock(merge_mutex);
     merge(result);
@@ -127,7 +95,15 @@ void Candidates::enumerate(const ProgressCallback& progress) {
     if (progress) {
       progress({"pricing plans", done, static_cast<std::int64_t>(families.size())});
     }
-  });
+  };
+  run({.kind = WorkKind::Families,
+       .count = families.size(),
+       .here =
+           [&](std::size_t i, int thread) {
+             add(family_result(job_, space_, memory_limit_, families[i], worker(thread)));
+           },
+       .request = [](std::size_t /*i*/, ByteWriter& /*out*/) {},  // All list the same families.
+       .take = [&](std::size_t /*i*/, ByteReader& in) { add(read_family_result(in)); }});
   std::sort(fitting_.begin(), fitting_.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(a.bound, a.code) < std::tie(b.bound, b.code);
   });
@@ -190,19 +166,41 @@ void Candidates::evaluate(std::span<const std::size_t> places) {
     if (!same) starts.push_back(i);
   }
   starts.push_back(work.size());
-  parallel_for(starts.size() - 1, num_threads(), [&](std::size_t run, int thread) {
-    std::vector<StoredTime> finished;
-    for (std::size_t i = starts[run]; i < starts[run + 1]; ++i) {
-      Candidate& candidate = fitting_[work[i].place];
-      candidate.time = worker(thread).time(plan(candidate));
-      candidate.evaluated = true;
-      MEGATWIN_ASSERT(candidate.bound <= candidate.time,
-                      "a plan beats its bound: ", candidate.bound.ns, " against ",
-                      candidate.time.ns);
-      finished.push_back({candidate.code, candidate.time});
-    }
-    if (store_ != nullptr) store_->add(finished);
-  });
+  std::vector<std::size_t> in_order;
+  for (const Work& one : work) in_order.push_back(one.place);
+  const auto places_of = [&](std::size_t run) {
+    return std::span(in_order).subspan(starts[run], starts[run + 1] - starts[run]);
+  };
+  run({.kind = WorkKind::Times,
+       .count = starts.size() - 1,
+       .here =
+           [&](std::size_t i, int thread) {
+             std::vector<Instant> times;
+             for (const std::size_t place : places_of(i)) {
+               times.push_back(worker(thread).time(plan(fitting_[place])));
+             }
+             finish(places_of(i), times);
+           },
+       .request =
+           [&](std::size_t i, ByteWriter& out) {
+             std::vector<PlanCode> codes;
+             for (const std::size_t place : places_of(i)) codes.push_back(fitting_[place].code);
+             out.put_list(codes);
+           },
+       .take = [&](std::size_t i, ByteReader& in) { finish(places_of(i), in.list<Instant>()); }});
+}
+
+void Candidates::finish(std::span<const std::size_t> places, std::span<const Instant> times) {
+  std::vector<StoredTime> finished;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    Candidate& candidate = fitting_[places[i]];
+    candidate.time = times[i];
+    candidate.evaluated = true;
+    MEGATWIN_ASSERT(candidate.bound <= candidate.time,
+                    "a plan beats its bound: ", candidate.bound.ns, " against ", candidate.time.ns);
+    finished.push_back({candidate.code, candidate.time});
+  }
+  if (store_ != nullptr) store_->add(finished);
 }
 
 void Candidates::evaluate_best(std::size_t count, const ProgressCallback& progress,
@@ -286,11 +284,19 @@ std::vector<std::size_t> Candidates::ranking() const {
   for (std::size_t place = 0; place < fitting_.size(); ++place) {
     if (fitting_[place].evaluated) places.push_back(place);
   }
-  std::sort(places.begin(), places.end(), [&](std::size_t a, std::size_t b) {
-    const Candidate &x = fitting_[a], &y = fitting_[b];
-    return std::tie(x.time, x.memory, x.code) < std::tie(y.time, y.memory, y.code);
-  });
+  std::sort(places.begin(), places.end(),
+            [&](std::size_t a, std::size_t b) { return ranks_before(fitting_[a], fitting_[b]); });
   return places;
+}
+
+std::optional<std::size_t> Candidates::fastest(
+    const std::function<bool(const Candidate&)>& among) const {
+  std::optional<std::size_t> first;
+  for (std::size_t place = 0; place < fitting_.size(); ++place) {
+    if (!fitting_[place].evaluated || !among(fitting_[place])) continue;
+    if (!first || ranks_before(fitting_[place], fitting_[*first])) first = place;
+  }
+  return first;
 }
 
 }  // namespace megatwin::sim

@@ -1,6 +1,6 @@
 // The plans of a search that are legal, with what is known of each: memory and a lower bound of the
 // step time for all of them, the exact time for those that were worth evaluating. Deterministic for
-// any number of threads.
+// any number of threads and processes.
 #ifndef MEGATWIN_SIM_SEARCH_CANDIDATES_H_
 #define MEGATWIN_SIM_SEARCH_CANDIDATES_H_
 
@@ -18,6 +18,7 @@
 #include "sim/search/plan_pricer.h"
 #include "sim/search/result_store.h"
 #include "sim/search/search_space.h"
+#include "sim/search/shared_work.h"
 #include "sim/search/step_evaluator.h"
 
 namespace megatwin::sim {
@@ -60,11 +61,14 @@ struct SearchWorker {
   StepEvaluator evaluator;
 };
 
+struct FamilyResult;
+
 class Candidates {
  public:
-  // `memory_limit` is what a plan may need at most. `job` and `space` must outlive this.
+  // `memory_limit` is what a plan may need at most; `shared` hands work to other processes. `job`,
+  // `space` and `shared` must outlive this.
   Candidates(const model::Job& job, const SearchSpace& space, model::Bytes memory_limit,
-             int num_threads);
+             int num_threads, SharedWork* shared = nullptr);
 
   // Lists every legal plan of the space with its memory and bound; keeps those that fit, by bound.
   void enumerate(const ProgressCallback& progress);
@@ -98,16 +102,19 @@ class Candidates {
   }
   // Places of evaluated candidates, fastest first; equals by memory, then as listed.
   std::vector<std::size_t> ranking() const;
+  // The first of ranking() that `among` takes.
+  std::optional<std::size_t> fastest(const std::function<bool(const Candidate&)>& among) const;
   model::Plan plan(const Candidate& candidate) const {
     return plan_of(job_, space_, candidate.code);
   }
   SearchWorker& worker(int thread) { return *workers_[static_cast<std::size_t>(thread)]; }
   int num_threads() const { return static_cast<int>(workers_.size()); }
+  // Runs pieces here, and in other processes where there are any.
+  void run(const Pieces& pieces);
 
  private:
-  struct FamilyResult;
-  void add_family(const PlanFamily& family, SearchWorker& worker, FamilyResult& result) const;
-  void merge(FamilyResult& result);
+  void merge(const FamilyResult& result);
+  void finish(std::span<const std::size_t> places, std::span<const model::Instant> times);
   std::vector<std::size_t> open_places(const std::vector<std::size_t>& by_memory,
                                        double slack) const;
 
@@ -117,6 +124,7 @@ class Candidates {
   const model::Job& job_;
   const SearchSpace& space_;
   model::Bytes memory_limit_;
+  SharedWork* shared_;
   ResultStore* store_ = nullptr;
   std::vector<StoredTime> stored_;  // By code.
   std::vector<std::unique_ptr<SearchWorker>> workers_;

@@ -9,6 +9,7 @@
 #include "sim/search/best_plan.h"
 #include "sim/search/loser_reasons.h"
 #include "sim/search/space_key.h"
+#include "sim/simulate.h"
 
 namespace megatwin::sim {
 namespace {
@@ -108,13 +109,20 @@ ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
   if (candidates.num_legal() == 0) {
     wish.message = "no plan of the search space is legal for this model and cluster";
     wish.reasons = model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
+    const auto own = simulate(job, {.sensitivities = false});
+    const auto* refusal = std::get_if<PlanRefusal>(&own);
+    if (wish.reasons.empty() && refusal != nullptr && !refusal->report) {
+      wish.reasons = refusal->reasons;
+    }
   } else {
     const Plan leanest = candidates.plan(*candidates.leanest());
     const Loser miss = large_loser(job, leanest, limit_of(job, options));
     wish.message = "none of " + std::to_string(candidates.num_legal()) +
                    " legal plans fits into the memory of a GPU";
     wish.reasons = {"the leanest plan " + miss.reason};
-    wish.nearest = FoundPlan{report_of_plan(job, leanest, {.sensitivities = false}), "dataflow"};
+    SimulationReport nearest = report_of_plan(job, leanest, {.sensitivities = false});
+    const model::Seconds time = nearest.step_time;
+    wish.nearest = FoundPlan{std::move(nearest), "dataflow", time};
   }
   relax_keys(job, space, options, wish);
   if (wish.relaxations.empty()) relax_batch(job, options, wish);

@@ -21,15 +21,17 @@ struct Term {
 };
 
 // Terms that a plan can be to blame for; what every plan pays alike comes last.
-constexpr std::array<Term, 9> kTerms = {{{"tensor", "tensor-parallel traffic"},
-                                         {"pipeline", "pipeline bubble and sends"},
-                                         {"recompute", "recomputation"},
-                                         {"data-parallel", "data-parallel traffic"},
-                                         {"expert", "expert-parallel traffic"},
-                                         {"context", "context-parallel traffic"},
-                                         {"launch", "kernel gaps and host launches"},
-                                         {"memory-bound", "memory-bound kernels"},
-                                         {"wave", "partly filled waves of small products"}}};
+constexpr std::array<Term, 11> kTerms = {{{"tensor", "tensor-parallel traffic"},
+                                          {"pipeline", "pipeline bubble and sends"},
+                                          {"recompute", "recomputation"},
+                                          {"data-parallel", "data-parallel traffic"},
+                                          {"expert", "expert-parallel traffic"},
+                                          {"context", "context-parallel traffic"},
+                                          {"launch", "kernel gaps and host launches"},
+                                          {"memory-bound", "memory-bound kernels"},
+                                          {"wave", "partly filled waves of small products"},
+                                          {"quantisation", "casts to fp8"},
+                                          {"spread", "ranks that are not equally fast"}}};
 
 Seconds time_without(const Job& job, const Plan& plan, const std::set<std::string>& effects) {
   const auto without = effects_without(effects);
@@ -51,20 +53,26 @@ bool matters(const Plan& plan, const Plan& other, const std::string& effect) {
   return true;
 }
 
+// A step with nothing left out.
+struct Timed {
+  const Plan& plan;
+  Seconds time;
+};
+
 struct Blame {
   Term term;
   Seconds cost;    // Of the plan.
   Seconds excess;  // Beyond what it costs the winner.
 };
 
-std::vector<Blame> blames(const Job& job, const Plan& plan, Seconds time,
-                          const SimulationReport& winner) {
+// The terms that cost the plan more than the winner, worst first: what both pay alike is no reason.
+std::vector<Blame> blames(const Job& job, const Timed& plan, const Timed& winner) {
   std::vector<Blame> all;
   for (const Term& term : kTerms) {
-    if (!matters(plan, winner.plan, term.effect)) continue;
-    const Seconds cost = time - time_without(job, plan, {term.effect});
-    const Seconds winners = winner.step_time - time_without(job, winner.plan, {term.effect});
-    all.push_back({term, cost, cost - winners});
+    if (!matters(plan.plan, winner.plan, term.effect)) continue;
+    const Seconds cost = plan.time - time_without(job, plan.plan, {term.effect});
+    const Seconds winners = winner.time - time_without(job, winner.plan, {term.effect});
+    if (cost > winners) all.push_back({term, cost, cost - winners});
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Blame& a, const Blame& b) { return a.excess > b.excess; });
@@ -88,26 +96,30 @@ SimulationReport report_of_plan(const Job& job, const Plan& plan, const Simulate
   return std::move(*refusal.report);
 }
 
-Loser slow_loser(const Job& job, const Plan& plan, const SimulationReport& winner) {
-  Loser loser{.plan = plan};
-  const Seconds time = report_of_plan(job, plan, {.sensitivities = false}).step_time;
-  loser.step_time = time;
-  std::vector<Blame> all = blames(job, plan, time, winner);
-  // A term that is enough alone explains best. Where none is, several are taken off together.
-  const auto enough = std::find_if(all.begin(), all.end(), [&](const Blame& blame) {
-    return blame.excess > Seconds{0} && time - blame.cost < winner.step_time;
-  });
-  if (enough != all.end()) std::rotate(all.begin(), enough, enough + 1);
+Loser slow_loser(const Job& job, const Plan& plan, const Plan& winner) {
+  const auto time_of = [&](const Plan& one) { return time_without(job, one, {}); };
+  const Timed own{plan, time_of(plan)}, best{winner, time_of(winner)};
+  Loser loser{.plan = plan, .too_slow = Seconds{0}, .step_time = own.time};
+  if (own.time <= best.time) {
+    loser.reason = own.time == best.time ? "as fast: more memory, or later in the list"
+                                         : "faster before contention and disturbances";
+    return loser;
+  }
   std::set<std::string> effects;
-  Seconds without = time;
-  for (const Blame& blame : all) {
-    if (without < winner.step_time) break;
+  Seconds left = own.time;
+  for (const Blame& blame : blames(job, own, best)) {
     effects.insert(blame.term.effect);
     loser.terms.emplace_back(blame.term.effect);
     loser.reason += (loser.reason.empty() ? "" : ", ") + std::string(blame.term.words);
-    without = effects.size() == 1 ? time - blame.cost : time_without(job, plan, effects);
+    left = time_without(job, plan, effects);
+    // Taken off from both, so that what they share cannot make it win.
+    if (left < best.time && left <= time_without(job, winner, effects)) break;
   }
-  loser.too_slow = time - without;
+  if (left >= best.time) {
+    loser.reason += (loser.reason.empty() ? "" : ", besides ") +
+                    std::string("products that are slower, more or spread less evenly");
+  }
+  loser.too_slow = loser.terms.empty() ? own.time - best.time : own.time - left;
   return loser;
 }
 

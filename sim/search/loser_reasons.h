@@ -1,5 +1,6 @@
-// Why a plan lost: the term that costs it more than it costs the winner, such that without it the
-// plan would have won. Found by simulating the plan again with the effect switched off.
+// Why a plan lost: the terms that cost it more than they cost the winner, such that if neither of
+// the two paid them the plan would have won. Found by simulating both again with the effects
+// switched off.
 #ifndef MEGATWIN_SIM_SEARCH_LOSER_REASONS_H_
 #define MEGATWIN_SIM_SEARCH_LOSER_REASONS_H_
 
@@ -9,8 +10,9 @@
 
 namespace megatwin::sim {
 
-// The terms of a plan that fits and is slower than `winner`.
-Loser slow_loser(const model::Job& job, const model::Plan& plan, const SimulationReport& winner);
+// The terms of a plan that fits and is slower than `winner`. None when it is as fast, and lost for
+// its memory or its place in the list, or won but for what finalists are checked with.
+Loser slow_loser(const model::Job& job, const model::Plan& plan, const model::Plan& winner);
 
 // A plan that needs more than `memory_limit`.
 Loser large_loser(const model::Job& job, const model::Plan& plan, model::Bytes memory_limit);

@@ -165,7 +165,7 @@ const MemoryProfile& MemoryProfiles::get(const Plan& plan, const ChunkLayout& la
 // holds the peak, so that the two can never say different things.
 Bytes memory_peak(const model::Job& job, const PricedPlan& priced, const MemoryProfile& profile) {
   const model::PipelineShape shape{};
-  model::JobProgram program;
+  std::vector<model::JobProgram> programs(1);
   PipelineResult result;
   result.shape = shape;
   RankResult rank;
@@ -176,11 +176,11 @@ Bytes memory_peak(const model::Job& job, const PricedPlan& priced, const MemoryP
     model::ChunkCost all;
     all.activation = profile.peak_buffers(static_cast<int>(kind), cost);
     cost.chunks.assign(1, all);
-    program.spec.stages.push_back(std::move(cost));
+    programs.front().spec.stages.push_back(std::move(cost));
     result.ranks.push_back(rank);
   }
   SimulationReport report;
-  fill_memory(job, program, result, report);
+  fill_memory(job, programs, result, report);
   return report.memory_peak;
 }
 

@@ -88,7 +88,7 @@ class PlanPricer::TaskTable {
       cost.step_end = fixed.step_end;
       cost.overhead = fixed.overhead;
     }
-    priced.send = hop(traffic);
+    priced.hops = hops(traffic);
   }
 
  private:
@@ -100,9 +100,9 @@ class PlanPricer::TaskTable {
     model::DataParallelTraffic data_parallel;
     std::map<ChunkContent, ChunkCost> chunks;
     std::map<StageKey, StageFixed> stages;
-    std::optional<model::Instant> hop;
+    std::optional<std::vector<model::PipelineHop>> hops;
   };
-  using TrafficKey = std::tuple<int, int, int, std::int64_t, bool, bool>;
+  using TrafficKey = std::tuple<int, int, int, std::int64_t, bool, bool, bool>;
 
   static Job with_plan(const Job& job, const Plan& plan) {
     Job changed = job;
@@ -111,12 +111,10 @@ class PlanPricer::TaskTable {
   }
 
   Traffic& traffic_of(const Plan& plan) {
-    const TrafficKey key{plan.pipeline,
-                         plan.data,
-                         plan.zero_stage,
-                         plan.global_batch,
-                         plan.overlap_grad_reduce,
-                         plan.overlap_param_gather};
+    const TrafficKey key{plan.pipeline, plan.data, plan.zero_stage, plan.global_batch,
+                         plan.overlap_grad_reduce, plan.overlap_param_gather,
+                         // Whether the token table's two users are on one rank.
+                         plan.schedule == model::ScheduleKind::ZeroBubbleV};
     auto& traffic = traffic_[key];
     if (!traffic) traffic = std::make_unique<Traffic>(job_, plan);
     return *traffic;
@@ -162,7 +160,7 @@ class PlanPricer::TaskTable {
                                      traffic.job.software};
     model::PricedStage stage;
     stage.parameters = traffic.data_parallel.stage_parameters(contents);
-    traffic.data_parallel.price_optimizer(input, pricer_, stage);
+    traffic.data_parallel.price_optimizer(input, pricer_, contents, stage);
     StageCost cost;
     traffic.data_parallel.fill_memory(stage.parameters, contents, cost);
     place->second = {
@@ -176,9 +174,9 @@ class PlanPricer::TaskTable {
     return place->second;
   }
 
-  static model::Instant hop(Traffic& traffic) {
-    if (!traffic.hop) traffic.hop = model::pipeline_hop(traffic.job);
-    return *traffic.hop;
+  static const std::vector<model::PipelineHop>& hops(Traffic& traffic) {
+    if (!traffic.hops) traffic.hops = model::pipeline_hops(traffic.job);
+    return *traffic.hops;
   }
 
   Job job_;
@@ -244,7 +242,7 @@ const PricedPlan& PlanPricer::price(const Plan& plan) {
 model::ProgramSpec program_spec(const Plan& plan, const PricedPlan& priced) {
   model::ProgramSpec spec = model::program_shape(plan);
   for (int stage = 0; stage < plan.pipeline; ++stage) spec.stages.push_back(priced.stage(stage));
-  spec.send_activation = spec.send_gradient = priced.send;
+  spec.hops = priced.hops;
   return spec;
 }
 

@@ -19,7 +19,7 @@ namespace megatwin::sim {
 struct PricedPlan {
   const ChunkLayout* layout = nullptr;   // Lives as long as the pricer.
   std::vector<model::StageCost> stages;  // By kind of stage.
-  model::Instant send;                   // One hop of the pipeline, either way.
+  std::vector<model::PipelineHop> hops;  // Of the pipeline, by boundary; none without one.
   model::Seconds step_overhead;
 
   const model::StageCost& stage(int index) const {

@@ -4,19 +4,22 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <string>
-#include <thread>
+#include <tuple>
 #include <utility>
 #include <variant>
 
 #include "model/assert.h"
 #include "model/plan_check.h"
+#include "sim/search/helper.h"
 #include "sim/search/impossible_wish.h"
 #include "sim/search/loser_reasons.h"
 #include "sim/search/parallel_for.h"
 #include "sim/search/plan_list.h"
 #include "sim/search/space_key.h"
+#include "sim/search/step_bound.h"
 #include "sim/simulate.h"
 
 namespace megatwin::sim {
@@ -31,19 +34,32 @@ using model::Seconds;
 constexpr double kFrontSlack = 0.01;
 constexpr std::size_t kFrontMax = 20;
 
+std::string depth_of(const Job& checked) {
+  std::string depth = checked.network == model::NetworkKind::Analytic
+                          ? "events"
+                          : std::string(name_of(checked.network));
+  if (!checked.disturbances.empty()) depth += " with disturbances";
+  return depth;
+}
+
 class Search {
  public:
-  Search(const Job& job, const SearchSpace& space, const SearchOptions& options)
+  // `job` is plain; finalists are simulated as `checked` has it.
+  Search(const Job& job, const Job& checked, const SearchSpace& space, const SearchOptions& options)
       : job_(job),
+        checked_(checked),
+        depth_(depth_of(checked)),
         space_(space),
         options_(options),
-        memory_limit_((1 - options.memory_margin) * job.cluster.groups.front().gpu.memory_usable),
-        candidates_(job_, space_, memory_limit_, options.num_threads) {}
+        memory_limit_(search_memory_limit(job, options)),
+        shared_(options.processes),
+        candidates_(job_, space_, memory_limit_, options.num_threads, &shared_) {}
 
   SearchResult run() {
     candidates_.enumerate(options_.progress);
     result_.candidates = result_.evaluated.bound = candidates_.num_legal();
     result_.fit = static_cast<std::int64_t>(candidates_.fitting().size());
+    result_.depth = depth_;
     simulate_baseline();
     if (candidates_.fitting().empty()) {
       result_.impossible = impossible_wish(job_, space_, candidates_, options_);
@@ -83,43 +99,83 @@ class Search {
     }
     ++result_.evaluated.dataflow;
     auto& report = std::get<SimulationReport>(answer);
-    if (report.memory_peak <= memory_limit_) {
-      result_.baseline = FoundPlan{std::move(report), "dataflow"};
+    if (report.memory_peak > memory_limit_) return;
+    const Seconds plain_time = report.step_time;
+    result_.baseline = is_plain() ? FoundPlan{std::move(report), "dataflow", plain_time}
+                                  : checked(job_.plan, plain_time, false);
+  }
+
+  bool is_plain() const { return depth_ == "events"; }
+
+  // A finalist as closely as it can be looked at.
+  FoundPlan checked(const Plan& plan, Seconds plain_time, bool sensitivities) const {
+    Job job = checked_;
+    job.plan = plan;
+    auto answer = simulate(job, {.engine = EngineChoice::Events, .sensitivities = sensitivities});
+    if (auto* report = std::get_if<SimulationReport>(&answer)) {
+      MEGATWIN_ASSERT(!is_plain() || report->step_time == plain_time,
+                      "two times for a plan: ", report->step_time.value, " and ", plain_time.value);
+      return {std::move(*report), depth_, plain_time};
     }
+    // The plan is legal and fits: it is the network that cannot be simulated.
+    const auto& reasons = std::get<PlanRefusal>(answer).reasons;
+    FoundPlan found{
+        report_of_plan(job_, plan,
+                       {.engine = EngineChoice::Events, .sensitivities = sensitivities}),
+        "events", plain_time};
+    found.report.warnings.push_back("not simulated as " + depth_ +
+                                    (reasons.empty() ? "" : ": " + reasons.front()));
+    return found;
   }
 
   void simulate_best() {
     std::vector<std::size_t> places = candidates_.ranking();
     places.resize(std::min(places.size(), static_cast<std::size_t>(options_.num_best)));
-    result_.best.resize(places.size());
+    std::vector<FoundPlan> found(places.size());
     std::atomic<std::size_t> done = 0;
     parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Candidate& candidate = candidates_.fitting()[places[i]];
-      SimulationReport report =
-          report_of_plan(job_, candidates_.plan(candidate), {.engine = EngineChoice::Events});
-      MEGATWIN_ASSERT(report.memory_peak == candidate.memory, report.memory_peak.value, " bytes, ",
+      const Plan plan = candidates_.plan(candidate);
+      const SimulationReport plain = report_of_plan(job_, plan, {.sensitivities = false});
+      MEGATWIN_ASSERT(plain.memory_peak == candidate.memory, plain.memory_peak.value, " bytes, ",
                       candidate.memory.value, " in the search");
-      result_.best[i] = {std::move(report), "events"};
+      found[i] = checked(plan, plain.step_time, true);
       report_progress("simulating the best", ++done, places.size());
     });
     result_.evaluated.events = static_cast<std::int64_t>(places.size());
-    const Seconds overhead = result_.best.front().report.step_time -
-                             model::to_seconds(candidates_.fitting()[places.front()].time);
+    const Seconds overhead =
+        found.front().plain_time - model::to_seconds(candidates_.fitting()[places.front()].time);
     for (std::size_t i = 0; i < places.size(); ++i) {
       const Seconds time = model::to_seconds(candidates_.fitting()[places[i]].time) + overhead;
-      MEGATWIN_ASSERT(std::abs((time - result_.best[i].report.step_time).value) < 1e-9,
-                      "two times for a plan: ", time.value, " and ",
-                      result_.best[i].report.step_time.value);
+      MEGATWIN_ASSERT(std::abs((time - found[i].plain_time).value) < 1e-9,
+                      "two times for a plan: ", time.value, " and ", found[i].plain_time.value);
     }
+    order_best(places, std::move(found));
     rank_baseline();
+  }
+
+  // Contention and disturbances may change the order; what could not be simulated with them is
+  // last.
+  void order_best(const std::vector<std::size_t>& places, std::vector<FoundPlan> found) {
+    std::vector<std::size_t> order(places.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const auto rank_of = [&](const FoundPlan& plan) {
+        return std::tuple(plan.depth != depth_, plan.report.step_time);
+      };
+      return rank_of(found[a]) < rank_of(found[b]);
+    });
+    for (const std::size_t i : order) {
+      finalists_.push_back(places[i]);
+      result_.best.push_back(std::move(found[i]));
+    }
   }
 
   void rank_baseline() {
     if (!result_.baseline) return;
     int rank = 1;
     for (const std::size_t place : candidates_.ranking()) {
-      if (model::to_seconds(candidates_.fitting()[place].time) <
-          result_.baseline->report.step_time) {
+      if (model::to_seconds(candidates_.fitting()[place].time) < result_.baseline->plain_time) {
         ++rank;
       }
     }
@@ -127,7 +183,7 @@ class Search {
     if (options_.exhaustive || rank <= options_.num_best) result_.baseline_rank = rank;
   }
 
-  const SimulationReport& winner() const { return result_.best.front().report; }
+  const Candidate& winner() const { return candidates_.fitting()[finalists_.front()]; }
 
   void find_front() {
     candidates_.evaluate_front(kFrontSlack, options_.progress);
@@ -165,9 +221,9 @@ class Search {
 
   // The best plan of each value that the winner does without, then the runners-up.
   void find_losers() {
-    const Candidate best = candidates_.fitting()[candidates_.ranking().front()];
+    const Candidate best = winner();
     std::set<PlanCode> taken = {best.code};
-    std::vector<Plan> slow, large;
+    std::vector<PlanCode> slow, large;
     for (const Other& other : other_values(best.code)) {
       const ValueCount& count = candidates_.count(other.key, other.index);
       if (count.legal == 0) continue;
@@ -175,24 +231,21 @@ class Search {
         return candidate.code[other.key] == other.index;
       };
       if (count.fit == 0) {
-        if (taken.insert(count.leanest->code).second)
-          large.push_back(candidates_.plan(*count.leanest));
+        if (taken.insert(count.leanest->code).second) large.push_back(count.leanest->code);
         continue;
       }
       candidates_.evaluate_best(1, {}, has_value);
-      for (const std::size_t place : candidates_.ranking()) {
-        const Candidate& candidate = candidates_.fitting()[place];
-        if (!has_value(candidate)) continue;
-        if (taken.insert(candidate.code).second) slow.push_back(candidates_.plan(candidate));
-        break;
+      if (const auto place = candidates_.fastest(has_value)) {
+        const Candidate& candidate = candidates_.fitting()[*place];
+        if (taken.insert(candidate.code).second) slow.push_back(candidate.code);
       }
     }
     for (const std::size_t place : candidates_.ranking()) {
       if (std::ssize(slow) + std::ssize(large) >= options_.num_losers) break;
       const Candidate& candidate = candidates_.fitting()[place];
-      if (taken.insert(candidate.code).second) slow.push_back(candidates_.plan(candidate));
+      if (taken.insert(candidate.code).second) slow.push_back(candidate.code);
     }
-    explain(slow, large);
+    explain(best.code, slow, large);
   }
 
   std::vector<Other> other_values(const PlanCode& best) const {
@@ -206,15 +259,29 @@ class Search {
     return others;
   }
 
-  void explain(const std::vector<Plan>& slow, const std::vector<Plan>& large) {
+  void explain(const PlanCode& best, const std::vector<PlanCode>& slow,
+               const std::vector<PlanCode>& large) {
     result_.losers.resize(slow.size() + large.size());
     std::atomic<std::size_t> done = 0;
-    parallel_for(result_.losers.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
-      result_.losers[i] = i < slow.size()
-                              ? slow_loser(job_, slow[i], winner())
-                              : large_loser(job_, large[i - slow.size()], memory_limit_);
+    const auto question_of = [&](std::size_t i) -> LoserQuestion {
+      const bool fits = i < slow.size();
+      return {.plan = fits ? slow[i] : large[i - slow.size()], .fits = fits, .winner = best};
+    };
+    const auto add = [&](std::size_t i, Loser loser) {
+      result_.losers[i] = std::move(loser);
       report_progress("asking why others lost", ++done, result_.losers.size());
-    });
+    };
+    candidates_.run({.kind = WorkKind::Losers,
+                     .count = result_.losers.size(),
+                     .here =
+                         [&](std::size_t i, int /*thread*/) {
+                           add(i, explain_loser(job_, space_, memory_limit_, question_of(i)));
+                         },
+                     .request = [&](std::size_t i, ByteWriter& out) { out.put(question_of(i)); },
+                     .take =
+                         [&](std::size_t i, ByteReader& in) {
+                           add(i, read_loser(plan_of(job_, space_, question_of(i).plan), in));
+                         }});
     std::stable_sort(result_.losers.begin(), result_.losers.begin() + std::ssize(slow),
                      [](const Loser& a, const Loser& b) { return *a.step_time < *b.step_time; });
     if (std::ssize(result_.losers) > options_.num_losers) {
@@ -224,8 +291,7 @@ class Search {
 
   // Every key of the winner turned to each other value, and nothing else.
   void find_switches() {
-    const Candidate& best = candidates_.fitting()[candidates_.ranking().front()];
-    const Plan plan = candidates_.plan(best);
+    const Plan plan = candidates_.plan(winner());
     SearchSpace both = space_;  // Overlap switches both ways, to see what each is worth.
     for (auto* overlap : {&both.overlap_grad_reduce, &both.overlap_param_gather,
                           &both.overlap_tensor_parallel, &both.overlap_p2p}) {
@@ -265,6 +331,7 @@ class Search {
       effect.refusal = problems.front();
     } else {
       const PricedPlan& priced = worker.pricer.price(changed);
+      if (is_endless(changed, priced)) return;
       effect.memory = worker.memory(changed, priced);
       effect.step_time = model::to_seconds(worker.evaluator.makespan(changed, priced));
       effect.fits = *effect.memory <= memory_limit_;
@@ -274,10 +341,14 @@ class Search {
   }
 
   const Job& job_;
+  const Job& checked_;
+  std::string depth_;  // Of a finalist that was simulated as `checked_` has it.
   const SearchSpace& space_;
   const SearchOptions& options_;
   Bytes memory_limit_;
+  SharedWork shared_;
   Candidates candidates_;
+  std::vector<std::size_t> finalists_;  // Places of result_.best.
   SearchResult result_;
   std::mutex progress_mutex_;
 };
@@ -286,10 +357,11 @@ class Search {
 
 SearchResult search(const Job& job, const SearchSpace& space, const SearchOptions& options) {
   SearchOptions resolved = options;
-  if (resolved.num_threads <= 0) {
-    resolved.num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  }
-  return Search(job, space, resolved).run();
+  resolved.num_threads = search_threads(options);
+  const Job plain = plain_job(job);
+  Job checked = job;
+  checked.network = options.check.value_or(job.network);
+  return Search(plain, checked, space, resolved).run();
 }
 
 }  // namespace megatwin::sim

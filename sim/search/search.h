@@ -1,7 +1,9 @@
 // The best plans for a job, of all that its search space allows: every legal plan gets its memory
 // and a bound, those that can still win are evaluated in full, and the finalists are simulated by
-// the event engine. Says why the others lost, what each single switch is worth, and, when nothing
-// fits, what to relax. The same answer for any number of threads.
+// the event engine, or over the job's network and with its disturbances, which decide their order;
+// everything else is without contention and disturbances. Says why the others lost, what each
+// single switch is worth, and, when nothing fits, what to relax. The same answer for any number of
+// threads and processes.
 #ifndef MEGATWIN_SIM_SEARCH_SEARCH_H_
 #define MEGATWIN_SIM_SEARCH_SEARCH_H_
 
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "model/job.h"
+#include "model/processes.h"
 #include "sim/search/candidates.h"
 #include "sim/search/search_space.h"
 #include "sim/simulation_report.h"
@@ -22,14 +25,22 @@ struct SearchOptions {
   double memory_margin = 0;  // Share of a GPU's memory that is to stay free.
   int num_best = 10;
   int num_losers = 60;
-  bool exhaustive = false;       // Evaluate every plan that fits; the answer is the same.
+  bool exhaustive = false;  // Evaluate every plan that fits; the answer is the same.
+  // The network on which finalists are simulated, with the job's disturbances; nothing: the job's.
+  std::optional<model::NetworkKind> check;
   ResultStore* store = nullptr;  // Borrowed: where times are kept and taken from.
+  // Borrowed: the other processes, each of which calls help_search(). Null: there are none.
+  model::Processes* processes = nullptr;
   ProgressCallback progress;
 };
 
 struct FoundPlan {
   SimulationReport report;
-  std::string depth;  // "events": how closely it was looked at.
+  // How closely it was looked at: "dataflow", "events", or the network that its step ran over, such
+  // as "maxmin"; "… with disturbances" when the job has any.
+  std::string depth;
+  // The step without contention and disturbances, by which plans are ranked and compared.
+  model::Seconds plain_time;
 };
 
 // A plan that lost, and to what. Without the terms named it would have won, or fitted.
@@ -77,6 +88,8 @@ struct SearchResult {
   struct Evaluated {
     std::int64_t bound = 0, dataflow = 0, events = 0;
   } evaluated;
+  std::string depth;  // How closely finalists were to be looked at.
+  // Fastest first; then, with a warning, those that could not be looked at so closely.
   std::vector<FoundPlan> best;
   std::optional<FoundPlan> baseline;  // The file's own plan, when it is legal and fits.
   std::optional<int> baseline_rank;   // From 1, when it is among the evaluated.
@@ -88,8 +101,13 @@ struct SearchResult {
   std::vector<Candidate> plans;
 };
 
+// In the first process. Errors: throws StoreError; HelperError when another process cannot go on.
 SearchResult search(const model::Job& job, const SearchSpace& space,
                     const SearchOptions& options = {});
+
+// In the other processes of options.processes, with the same job, space and memory margin and as
+// many threads as they like: works for the first until its search is over.
+void help_search(const model::Job& job, const SearchSpace& space, const SearchOptions& options);
 
 }  // namespace megatwin::sim
 

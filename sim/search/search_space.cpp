@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/stage_sites.h"
 
 namespace megatwin::sim {
 namespace {
@@ -397,9 +398,36 @@ SearchSpace whole_space(const Job& job) {
   return space;
 }
 
+namespace {
+
+// Prices of a search are those of one kind of machine and of equal ranks.
+void refuse_mixed(const Job& job, model::Diagnostics& faults) {
+  const Plan& plan = job.plan;
+  if (model::is_mixed(job.cluster)) {
+    faults.push_back({.file = job.name,
+                      .key = "cluster.nodes",
+                      .message = "holds machines of different kinds, which search does not cover",
+                      .allowed = "one kind; simulate takes several, and finds the layers with "
+                                 "plan.layers_per_stage: auto"});
+  }
+  const bool own_sizes = !plan.tensor_per_stage.empty() ||
+                         !plan.micro_batches_per_replica.empty() || plan.layers_by_cost ||
+                         plan.micro_batches_by_cost;
+  if (own_sizes) {
+    faults.push_back({.file = job.name,
+                      .key = "plan",
+                      .message = "has sizes that differ by stage or replica, or are to be found",
+                      .allowed = "equal sizes, or layers_per_stage as a list"});
+  }
+}
+
+}  // namespace
+
 model::Result<SearchSpace> search_space(const Job& job, const scenarios::SearchRequest& request) {
-  SearchSpace space = whole_space(job);
   model::Diagnostics faults;
+  refuse_mixed(job, faults);
+  if (!faults.empty()) return model::fail(std::move(faults));
+  SearchSpace space = whole_space(job);
   ValueReader reader(job.name, faults);
   for (int i = 0; i < kNumSpaceKeys; ++i) {
     const auto key = static_cast<SpaceKey>(i);

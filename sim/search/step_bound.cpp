@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "sim/step_limit.h"
+
 namespace megatwin::sim {
 namespace {
 
@@ -50,25 +52,54 @@ StageWork work_of(const model::Plan& plan, const StageCost& stage) {
   return work;
 }
 
+// Both directions of the boundary behind a stage, and of the one before it.
+struct StageHops {
+  model::PipelineHop after, before;
+};
+StageHops hops_of(const model::Plan& plan, const PricedPlan& priced, int index) {
+  if (plan.pipeline == 1 || priced.hops.empty()) return {};
+  const int before = (index + plan.pipeline - 1) % plan.pipeline;
+  return {priced.hops[static_cast<std::size_t>(index)],
+          priced.hops[static_cast<std::size_t>(before)]};
+}
+
 // Sends of one micro-batch that hold the lane of stage `index`: one for each virtual stage that
 // has a neighbour on another rank, in either direction.
-Nanoseconds blocking_sends(const model::Plan& plan, int index, Nanoseconds send) {
+Nanoseconds blocking_sends(const model::Plan& plan, int index, const StageHops& hops) {
   if (plan.overlap_p2p || plan.pipeline == 1) return 0;
   const int p = plan.pipeline, v = plan.model_chunks;
+  const bool first = index == 0, last = index == p - 1;
   if (plan.schedule == ScheduleKind::ZeroBubbleV) {
-    // Down and up the V; its turning point stays on the last rank, its ends on the first.
-    const int down = index < p - 1 ? 1 : 0, up = index > 0 ? 1 : 0;
-    return 2 * (down + up) * send;
+    // Down the V activations leave behind and gradients before, up the V the other way round; its
+    // turning point stays on the last rank, its ends on the first.
+    const Nanoseconds down = last ? 0 : hops.after.activation.ns + hops.after.gradient.ns;
+    const Nanoseconds up = first ? 0 : hops.before.gradient.ns + hops.before.activation.ns;
+    return down + up;
   }
-  const int forward = v - (index == p - 1 ? 1 : 0), backward = v - (index == 0 ? 1 : 0);
-  return (forward + backward) * send;
+  return (v - (last ? 1 : 0)) * hops.after.activation.ns +
+         (v - (first ? 1 : 0)) * hops.before.gradient.ns;
+}
+
+Nanoseconds longest(const StageHops& hops) {
+  return std::max({hops.after.activation.ns, hops.after.gradient.ns, hops.before.activation.ns,
+                   hops.before.gradient.ns});
 }
 
 }  // namespace
 
+bool is_endless(const model::Plan& plan, const PricedPlan& priced) {
+  model::PipelineHop slowest;
+  for (const model::PipelineHop& hop : priced.hops) {
+    slowest.activation = std::max(slowest.activation, hop.activation);
+    slowest.gradient = std::max(slowest.gradient, hop.gradient);
+  }
+  if (plan.pipeline == 1) slowest = {};
+  return std::any_of(priced.stages.begin(), priced.stages.end(),
+                     [&](const StageCost& stage) { return is_endless(plan, stage, slowest); });
+}
+
 Instant step_lower_bound(const model::Plan& plan, const PricedPlan& priced) {
   const Nanoseconds m = plan.num_micro_batches();
-  const Nanoseconds send = priced.send.ns;
   std::vector<StageWork> kinds;
   for (const StageCost& stage : priced.stages) kinds.push_back(work_of(plan, stage));
   const auto at = [&](int stage) -> const StageWork& {
@@ -81,24 +112,31 @@ Instant step_lower_bound(const model::Plan& plan, const PricedPlan& priced) {
   for (int stage = 0; stage < plan.pipeline; ++stage) {
     const StageWork& work = at(stage);
     start = std::max(start, work.gather);
-    const Nanoseconds lane = m * (work.micro_batch + blocking_sends(plan, stage, send));
+    const StageHops hops = hops_of(plan, priced, stage);
+    const Nanoseconds lane = m * (work.micro_batch + blocking_sends(plan, stage, hops));
     compute_end[static_cast<std::size_t>(stage)] = start + lane;
-    start += work.forward_first + send;
+    start += work.forward_first + hops.after.activation.ns;
   }
   // The last backward of a stage is followed by one of the stage before it; where weight gradients
   // are apart, the stage may end with one of those, which nobody waits for. A send that holds the
   // lane belongs to the stage's time, yet its reductions need not wait for that.
   const bool chained = !splits_backward(plan.schedule);
-  const Nanoseconds held = plan.overlap_p2p ? 0 : send;
   Nanoseconds step = 0;
   Nanoseconds next_end = 0;
   for (int stage = plan.pipeline - 1; stage >= 0; --stage) {
     const StageWork& work = at(stage);
+    const StageHops hops = hops_of(plan, priced, stage);
+    // What the last task of the stage, and of the one behind it, sends.
+    const Nanoseconds sent = hops.before.gradient.ns, received = hops.after.gradient.ns;
+    const bool holds = !plan.overlap_p2p;
     Nanoseconds end = compute_end[static_cast<std::size_t>(stage)];
     if (chained && stage < plan.pipeline - 1) {
-      end = std::max(end, next_end + (send - held) + work.backward_min + (stage > 0 ? held : 0));
+      end = std::max(end, next_end + (holds ? 0 : received) + work.backward_min +
+                              (holds && stage > 0 ? sent : 0));
     }
     next_end = end;
+    // The last send may be any of the stage's: take the longest off.
+    const Nanoseconds held = holds ? longest(hops) : 0;
     step = std::max(step, std::max(end, end - held + work.reduce) + work.optimizer);
   }
   return {step};

@@ -9,6 +9,10 @@
 
 namespace megatwin::sim {
 
+// Whether a step would take longer than is simulated: see sim/step_limit.h.
+bool is_endless(const model::Plan& plan, const PricedPlan& priced);
+
+// Requires: not is_endless().
 model::Instant step_lower_bound(const model::Plan& plan, const PricedPlan& priced);
 
 }  // namespace megatwin::sim

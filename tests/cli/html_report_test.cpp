@@ -53,6 +53,22 @@ TEST(HtmlReport, EscapesWhatStrangersWrote) {
   EXPECT_TRUE(has(html, "&lt;no own measurement&gt;"));
 }
 
+TEST(HtmlReport, ListsStagesAndSidesThatDiffer) {
+  sim::SimulationReport report = report_fixture();
+  EXPECT_FALSE(has(page(report), "<h2>Stages"));
+  report.stages = {{.stage = 0, .gpu = "A100 <1>", .layers = 15},
+                   {.stage = 0, .replica = 2, .gpu = "V100", .layers = 7}};
+  report.sides = {{.name = "forward", .gpu = "V100", .ranks = 8, .busy = 0.62}};
+  report.memory[0].limit = 2 * report.memory_limit;
+  const std::string html = page(report);
+  EXPECT_TRUE(has(html, "<td>0 of replica 2</td><td>V100</td>"));
+  EXPECT_TRUE(has(html, "A100 &lt;1&gt;"));
+  EXPECT_TRUE(has(html, "<td>forward</td><td>V100</td><td class=\"num\">8</td>"));
+  EXPECT_TRUE(has(html, "62.0 %"));
+  EXPECT_TRUE(has(html, "stage 0 of replica 0"));
+  EXPECT_TRUE(has(html, "limit of each stage"));
+}
+
 sim::SimulationReport uneven_report() {
   sim::SimulationReport report = report_fixture();
   report.disturbed = sim::DisturbanceReport{.undisturbed_step_time = report.step_time / 1.25,

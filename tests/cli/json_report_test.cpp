@@ -56,6 +56,32 @@ TEST(JsonReport, HasEveryKeyOfTheContract) {
   }
 }
 
+// A line a stage where stages or replicas differ, and no such key elsewhere.
+TEST(JsonReport, StagesThatDifferAreListed) {
+  sim::SimulationReport report = report_fixture();
+  const std::vector<NamedAnswer> plain = {{"a", report}};
+  EXPECT_FALSE(parse(json_answers(plain)).HasMember("stages"));
+  report.plan.micro_batches_per_replica = {5, 3};
+  report.stages.push_back({.stage = 1,
+                           .replica = 4,
+                           .num_replicas = 2,
+                           .gpu = "V100-SXM2-32GB",
+                           .precision = "fp16",
+                           .tensor = 8,
+                           .layers = 5,
+                           .micro_batches = 3,
+                           .forward = {0.25},
+                           .idle = 0.125});
+  const std::vector<NamedAnswer> mixed = {{"a", report}};
+  const rapidjson::Document json = parse(json_answers(mixed));
+  const auto& stage = json["stages"][0];
+  EXPECT_EQ(stage["replica"].GetInt(), 4);
+  EXPECT_STREQ(stage["gpu"].GetString(), "V100-SXM2-32GB");
+  EXPECT_EQ(stage["forward_s"].GetDouble(), 0.25);
+  EXPECT_EQ(stage["idle_fraction"].GetDouble(), 0.125);
+  EXPECT_EQ(json["plan"]["micro_batches_per_replica"][1].GetInt(), 3);
+}
+
 TEST(JsonReport, NumbersAreTheReportsOwn) {
   const sim::SimulationReport report = report_fixture();
   const std::vector<NamedAnswer> answers = {{"a", report}};

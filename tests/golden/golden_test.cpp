@@ -81,7 +81,7 @@ TEST(Golden, ShippedScenarios) {
     cli::Console console{.out = out, .err = err};
     const int code =
         cli::run_command_line({"simulate", "scenarios/" + name + ".yaml"}, world, console);
-    EXPECT_LE(code, cli::kExitRefused) << name << ": " << out.str() << err.str();
+    EXPECT_EQ(code, cli::kExitAnswer) << name << ": " << out.str() << err.str();
     EXPECT_EQ(err.str(), "") << name;
     expect_golden("scenario_" + name, out.str());
   }

@@ -32,6 +32,37 @@ std::vector<ListedPlan> all_plans(const model::Job& job, const sim::SearchSpace&
   return plans;
 }
 
+namespace {
+
+std::string plan_text(const model::Plan& plan) {
+  std::string text;
+  for (int i = 0; i < sim::kNumSpaceKeys; ++i) {
+    text += value_text(plan, static_cast<sim::SpaceKey>(i)) + " ";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> summary_of(const sim::SearchResult& result) {
+  std::vector<std::string> lines = {std::to_string(result.candidates), std::to_string(result.fit),
+                                    std::to_string(result.evaluated.dataflow)};
+  const auto add = [&](const sim::SimulationReport& report) {
+    lines.push_back(plan_text(report.plan) + std::to_string(report.step_time.value) + " " +
+                    std::to_string(report.memory_peak.value));
+  };
+  for (const sim::FoundPlan& found : result.best) add(found.report);
+  for (const sim::FrontPlan& point : result.front) add(point.report);
+  for (const sim::Loser& loser : result.losers) {
+    lines.push_back(plan_text(loser.plan) + loser.reason);
+  }
+  for (const sim::SwitchEffect& effect : result.switches) {
+    lines.push_back(plan_text(effect.plan) + effect.refusal +
+                    std::to_string(effect.step_time.value_or(model::Seconds{}).value));
+  }
+  return lines;
+}
+
 sim::SearchSpace small_space(const model::Job& job, Dice& dice) {
   sim::SearchSpace space = sim::whole_space(job);
   space.overlap_tensor_parallel = {false, true};

@@ -9,6 +9,7 @@
 #include "model/job.h"
 #include "scenarios/scenario.h"
 #include "sim/search/plan_list.h"
+#include "sim/search/search.h"
 #include "sim/search/search_space.h"
 
 namespace megatwin::tests {
@@ -27,6 +28,9 @@ struct ListedPlan {
   model::Plan plan;
 };
 std::vector<ListedPlan> all_plans(const model::Job& job, const sim::SearchSpace& space);
+
+// All that an answer says of its plans.
+std::vector<std::string> summary_of(const sim::SearchResult& result);
 
 // A small generator of our own: the same numbers everywhere.
 class Dice {

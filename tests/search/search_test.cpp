@@ -14,34 +14,6 @@
 namespace megatwin::tests {
 namespace {
 
-std::string plan_text(const model::Plan& plan) {
-  std::string text;
-  for (int i = 0; i < sim::kNumSpaceKeys; ++i) {
-    text += value_text(plan, static_cast<sim::SpaceKey>(i)) + " ";
-  }
-  return text;
-}
-
-// All that an answer says of its plans.
-std::vector<std::string> summary_of(const sim::SearchResult& result) {
-  std::vector<std::string> lines = {std::to_string(result.candidates), std::to_string(result.fit),
-                                    std::to_string(result.evaluated.dataflow)};
-  const auto add = [&](const sim::SimulationReport& report) {
-    lines.push_back(plan_text(report.plan) + std::to_string(report.step_time.value) + " " +
-                    std::to_string(report.memory_peak.value));
-  };
-  for (const sim::FoundPlan& found : result.best) add(found.report);
-  for (const sim::FrontPlan& point : result.front) add(point.report);
-  for (const sim::Loser& loser : result.losers) {
-    lines.push_back(plan_text(loser.plan) + loser.reason);
-  }
-  for (const sim::SwitchEffect& effect : result.switches) {
-    lines.push_back(plan_text(effect.plan) + effect.refusal +
-                    std::to_string(effect.step_time.value_or(model::Seconds{}).value));
-  }
-  return lines;
-}
-
 // Ranking alone: no reports, no losers.
 std::vector<std::pair<sim::PlanCode, std::int64_t>> best_of(const model::Job& job,
                                                             const sim::SearchSpace& space,
@@ -155,6 +127,92 @@ TEST_F(SearchAnswer, EveryLoserWinsWithoutItsReason) {
     ++tried;
   }
   EXPECT_EQ(tried, 20);
+}
+
+// What the winner pays alike is no reason.
+TEST_F(SearchAnswer, NoReasonIsOneThatTheWinnerShares) {
+  const model::Plan& winner = result().best.front().report.plan;
+  const auto time_without = [&](const model::Plan& plan, const std::set<std::string>& terms) {
+    return sim::report_of_plan(job(), plan,
+                               {.effects = *sim::effects_without(terms), .sensitivities = false})
+        .step_time;
+  };
+  int tried = 0;
+  for (const sim::Loser& loser : result().losers) {
+    if (loser.terms.empty()) continue;
+    for (const std::string& term : loser.terms) {
+      EXPECT_GT(time_without(loser.plan, {}) - time_without(loser.plan, {term}),
+                time_without(winner, {}) - time_without(winner, {term}))
+          << loser.reason;
+    }
+    // One term alone wins also when it is taken off from both.
+    if (loser.terms.size() == 1 && loser.reason.find("besides") == std::string::npos) {
+      const std::set<std::string> term(loser.terms.begin(), loser.terms.end());
+      EXPECT_LE(time_without(loser.plan, term), time_without(winner, term)) << loser.reason;
+    }
+    ++tried;
+  }
+  EXPECT_GE(tried, 20);
+}
+
+// Two machines under each leaf and an eighth of the way up: the ten best are simulated over links
+// and ordered by that, each as simulate does; what is said of all others stays without contention.
+TEST_F(SearchAnswer, FinalistsAreSimulatedOverTheNetworkThatIsAskedFor) {
+  model::Job narrow = job_from(
+      "model: {name: llama-2-13b, sequence_length: 2048}\n"
+      "cluster: {nodes: [{type: dgx-a100-80g, count: 8}], fabric: {type: fat-tree, levels: 2,"
+      " nodes_per_leaf: 2, oversubscription: 8}}\n"
+      "software: {framework: megatron-core}\nplan: {global_batch: 256}\n");
+  sim::SearchSpace small = sim::whole_space(narrow);
+  small.model_chunks = {1};
+  small.recompute = {{}};
+  sim::SearchOptions options{.num_threads = 2, .num_losers = 5};
+  const auto plain = sim::search(narrow, small, options);
+  narrow.network = model::NetworkKind::MaxMin;
+  const auto checked = sim::search(narrow, small, options);
+  ASSERT_EQ(checked.best.size(), plain.best.size());
+  EXPECT_EQ(plain.best.front().depth, "events");
+  bool delayed = false;
+  for (const sim::FoundPlan& found : checked.best) {
+    EXPECT_EQ(found.depth, "maxmin");
+    const auto again = sim::report_of_plan(narrow, found.report.plan, {.sensitivities = false});
+    EXPECT_EQ(again.step_time.value, found.report.step_time.value);
+    delayed = delayed || found.report.step_time != found.plain_time;
+  }
+  EXPECT_TRUE(delayed);
+  EXPECT_TRUE(std::is_sorted(
+      checked.best.begin(), checked.best.end(),
+      [](const auto& a, const auto& b) { return a.report.step_time < b.report.step_time; }));
+  EXPECT_EQ(checked.front.front().report.step_time, plain.front.front().report.step_time);
+  options.check = model::NetworkKind::Analytic;
+  EXPECT_EQ(summary_of(sim::search(narrow, small, options)), summary_of(plain));
+}
+
+TEST_F(SearchAnswer, FinalistsWhoseNetworkCannotBeSimulatedSaySo) {
+  model::Job cut = job();
+  cut.disturbances = {{.kind = model::DisturbanceKind::SlowLink, .at = "n0/nic0", .to = "nowhere"}};
+  const auto found = sim::search(cut, space(), {.num_threads = 2, .num_losers = 5});
+  EXPECT_EQ(found.depth, "events with disturbances");
+  for (std::size_t i = 0; i < found.best.size(); ++i) {
+    const sim::SimulationReport& report = found.best[i].report;
+    EXPECT_EQ(found.best[i].depth, "events");
+    EXPECT_EQ(report.step_time, result().best[i].report.step_time);
+    ASSERT_FALSE(report.warnings.empty());
+    EXPECT_NE(report.warnings.back().find("nowhere"), std::string::npos) << report.warnings.back();
+  }
+}
+
+// A slow GPU takes part in the check of the finalists, and in nothing else.
+TEST_F(SearchAnswer, FinalistsAreSimulatedWithDisturbances) {
+  const model::Job disturbed = job_from(yaml_of("llama-2-13b", 2, "megatron-core", 64) +
+                                        "disturbances: [{kind: slow-gpu, rank: 3, factor: 1.3}]\n");
+  const auto slow = sim::search(disturbed, space(), {.num_threads = 2, .num_losers = 5});
+  ASSERT_EQ(slow.best.size(), result().best.size());
+  EXPECT_EQ(slow.best.front().depth, "events with disturbances");
+  for (const sim::FoundPlan& found : slow.best) {
+    EXPECT_GT(found.report.step_time, found.plain_time);
+  }
+  EXPECT_EQ(slow.front.front().report.step_time, result().front.front().report.step_time);
 }
 
 TEST_F(SearchAnswer, IsTheSameForAnyNumberOfThreads) {

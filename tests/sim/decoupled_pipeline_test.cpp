@@ -59,8 +59,8 @@ TEST(DecoupledPipeline, TransfersQueue) {
   DecoupledSpec spec = uniform(2, 2, 2, 2, 3, DecoupledFeed::Activations);
   for (DecoupledStage& stage : spec.stages) {
     stage.feed = {5};
+    stage.send_activation = stage.send_gradient = {1};
   }
-  spec.send_activation = spec.send_gradient = {1};
   EXPECT_EQ(simulate_decoupled(spec).makespan.ns, 22);
   // Weights that arrive after 10, a reduction of 4 and a step of 3 are all exposed.
   for (DecoupledStage& stage : spec.stages) {
@@ -121,8 +121,6 @@ TEST(DecoupledPipeline, RandomSpecsEnd) {
     spec.backward_instances = static_cast<int>(random.in(1, 3));
     spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
     spec.weight_share = static_cast<double>(random.in(0, 4)) / 4;
-    spec.send_activation = {random.in(0, 9)};
-    spec.send_gradient = {random.in(0, 9)};
     for (std::int64_t left = random.in(1, 5); left > 0; --left) {
       DecoupledStage stage{.forward = {random.in(0, 20)},
                            .again = {random.in(0, 20)},
@@ -135,7 +133,9 @@ TEST(DecoupledPipeline, RandomSpecsEnd) {
                            .reduce = {random.in(0, 30)},
                            .optimizer = {random.in(0, 30)},
                            .weights = {random.in(0, 30)},
-                           .waiting_max = static_cast<int>(random.in(0, 3))};
+                           .waiting_max = static_cast<int>(random.in(0, 3)),
+                           .send_activation = {random.in(0, 9)},
+                           .send_gradient = {random.in(0, 9)}};
       spec.stages.push_back(stage);
     }
     const DecoupledResult result = simulate_decoupled(spec);

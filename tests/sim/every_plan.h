@@ -3,7 +3,9 @@
 #ifndef MEGATWIN_TESTS_SIM_EVERY_PLAN_H_
 #define MEGATWIN_TESTS_SIM_EVERY_PLAN_H_
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "model/program/program_spec.h"
 #include "policies/schedule.h"
@@ -21,6 +23,23 @@ inline model::ProgramSpec random_spec(Random& random, model::ScheduleKind schedu
   return spec;
 }
 
+// Boundaries that differ, the one that wraps around too.
+inline std::vector<model::PipelineHop> random_hops(Random& random, int p) {
+  std::vector<model::PipelineHop> hops;
+  for (int boundary = 0; boundary < p; ++boundary) {
+    hops.push_back({{random.in(0, 40)}, {random.in(0, 40)}});
+  }
+  return hops;
+}
+
+inline std::string hops_text(const model::ProgramSpec& spec) {
+  std::string text;
+  for (const model::PipelineHop& hop : spec.hops) {
+    text += " " + std::to_string(hop.activation.ns) + "/" + std::to_string(hop.gradient.ns);
+  }
+  return text.empty() ? text : " hops" + text;
+}
+
 inline std::string describe(const model::ProgramSpec& spec) {
   return "schedule " + std::to_string(static_cast<int>(spec.schedule)) +
          " p=" + std::to_string(spec.pipeline) + " v=" + std::to_string(spec.model_chunks) +
@@ -29,7 +48,7 @@ inline std::string describe(const model::ProgramSpec& spec) {
          " send=" + std::to_string(spec.send_activation.ns) + "/" +
          std::to_string(spec.send_gradient.ns) + " overlap p2p " +
          std::to_string(spec.overlap_p2p) + " reduce " + std::to_string(spec.overlap_grad_reduce) +
-         " gather " + std::to_string(spec.overlap_param_gather);
+         " gather " + std::to_string(spec.overlap_param_gather) + hops_text(spec);
 }
 
 // The legal combinations of schedule, p, v and m, with uneven costs.
@@ -53,14 +72,18 @@ void visit_every_shape(Visit visit) {
   }
 }
 
-// Each of those with and without transfers, and with each kind of overlap.
+// Each of those without transfers, with equal ones and with one of its own for every boundary, and
+// with each kind of overlap.
 template <class Visit>
 void visit_every_plan(Visit visit) {
+  Random random(20261129);
   visit_every_shape([&](model::ProgramSpec spec) {
-    for (const std::int64_t send : {0, 17}) {
+    for (const std::int64_t send : {0, 17, -1}) {
       for (int overlap = 0; overlap < 8; ++overlap) {
-        spec.send_activation = {send};
-        spec.send_gradient = {2 * send};
+        spec.send_activation = {std::max<std::int64_t>(send, 0)};
+        spec.send_gradient = {2 * spec.send_activation.ns};
+        spec.hops.clear();
+        if (send < 0) spec.hops = random_hops(random, spec.pipeline);
         spec.overlap_p2p = (overlap & 1) != 0;
         spec.overlap_grad_reduce = (overlap & 2) != 0;
         spec.overlap_param_gather = (overlap & 4) != 0;
@@ -88,6 +111,7 @@ inline model::ProgramSpec random_plan(Random& random) {
     }
     spec.send_activation = {random.in(0, 30)};
     spec.send_gradient = {random.in(0, 30)};
+    if (random.coin()) spec.hops = random_hops(random, spec.pipeline);
     spec.overlap_p2p = random.coin();
     spec.overlap_grad_reduce = random.coin();
     spec.overlap_param_gather = random.coin();

@@ -44,6 +44,15 @@ class StepGraph {
     }
     return latest;
   }
+  std::int64_t end(int stage, const model::Task& task) const {
+    const std::size_t node = nodes_.at(name(stage, task));
+    return starts_[node] + weights_[node];
+  }
+  // Of the last task of a stage, and of the send that holds its lane after that.
+  std::int64_t end_of_compute(int stage) const {
+    const std::size_t node = last_in_lane_[stage];
+    return starts_[node] + weights_[node];
+  }
   // Start of a span such as "2 F0.1", "2 optimizer".
   std::int64_t start(const std::string& name) const { return starts_.at(nodes_.at(name)); }
 
@@ -120,6 +129,18 @@ class StepGraph {
     return true;
   }
 
+  // Neighbours on the way out and back of a V share the boundary below the higher one. In a round
+  // an activation leaves over the boundary behind its stage, and a gradient returns over it.
+  std::int64_t hop(int from, int to, bool forward) const {
+    if (spec_.hops.empty()) {
+      return forward ? spec_.send_activation.ns : spec_.send_gradient.ns;
+    }
+    const bool folds = spec_.schedule == model::ScheduleKind::ZeroBubbleV || spec_.orders_fold;
+    const int boundary = folds ? std::min(from, to) : (forward ? from : to);
+    const model::PipelineHop& between = spec_.hops[boundary];
+    return forward ? between.activation.ns : between.gradient.ns;
+  }
+
   void add_compute(int stage) {
     std::size_t before = source_;
     std::map<char, std::size_t> send_lane;
@@ -134,8 +155,7 @@ class StepGraph {
       }
       const bool forward = task.kind == model::TaskKind::Forward;
       const std::size_t send =
-          add_span(name(stage, "send " + to_text(task)),
-                   forward ? spec_.send_activation.ns : spec_.send_gradient.ns);
+          add_span(name(stage, "send " + to_text(task)), hop(stage, other, forward));
       after(node, send);
       if (spec_.overlap_p2p) {
         const char lane = forward ? 'F' : 'B';

@@ -106,6 +106,9 @@ TEST(PipelineProperty, AFasterLinkNeverSlowsAFixedOrder) {
       model::ProgramSpec faster = spec;
       faster.send_activation = {random.in(0, spec.send_activation.ns)};
       faster.send_gradient = {random.in(0, spec.send_gradient.ns)};
+      for (model::PipelineHop& hop : faster.hops) {
+        hop = {{random.in(0, hop.activation.ns)}, {random.in(0, hop.gradient.ns)}};
+      }
       ASSERT_LE(simulate_pipeline(faster, engine).makespan, slow);
     }
   });

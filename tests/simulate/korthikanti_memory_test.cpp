@@ -2,6 +2,7 @@
 // states and activations of 22B, 175B, 530B and 1T, the latter without anything and with sequence
 // parallelism and selective recomputation. They come out of the memory planner over a program of
 // layers, not out of the paper's formulas.
+#include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -85,7 +86,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Figure{"megatron-22b", 48, 1, 1, 4, 45.5625, 59.25, 9.5625},
                     Figure{"gpt3-175b", 96, 8, 3, 1, 45.5625, 66.84375, 12.3515625},
                     Figure{"turing-530b", 105, 35, 3, 1, 31.640625, 114.0234375, 23.076171875},
-                    Figure{"megatron-1t", 128, 64, 1, 1, 32.958984375, 131.25, 26.5625}));
+                    Figure{"megatron-1t", 128, 64, 1, 1, 32.958984375, 131.25, 26.5625}),
+    [](const testing::TestParamInfo<Figure>& figure) {
+      std::string name = figure.param.model;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace megatwin::tests

@@ -68,6 +68,7 @@ TEST(ReportedCases, UnfusedScoresFillAV100) {
   const SimulationReport report = report_of(job_from(job));
   const sim::StageMemory& memory = report.memory.front();
   EXPECT_GT(memory.activations, memory.optimizer);
+  EXPECT_TRUE(memory.largest_term.starts_with("activations of ")) << memory.largest_term;
   EXPECT_FALSE(report.fits);
 }
 
@@ -95,7 +96,10 @@ TEST(ReportedCases, SaysTheFewestGpus) {
       "model: {name: llama-3-70b, sequence_length: 8192}\n"
       "cluster: {nodes: [{type: dgx-a100-80g, count: 1}]}\n"
       "plan: {tensor: 4, pipeline: 2, data: 1, micro_batch: 1, global_batch: 8,\n"
-      "       precision: fp32}\n");
+      "       precision: fp32, recompute: full}\n");
+  // 70.6e9 / 8 · 8 B of optimizer states is more than anything else: the first bullet.
+  EXPECT_TRUE(refusal.reasons.front().starts_with("optimizer states")) << refusal.reasons.front();
+  EXPECT_EQ(refusal.report->memory.front().largest_term, "optimizer states");
   std::string all;
   for (const std::string& reason : refusal.reasons) all += reason + "\n";
   // 70.6e9 · 16 B = 1,052 GiB over 79.1 GiB: 14.

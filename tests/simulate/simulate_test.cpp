@@ -132,7 +132,7 @@ TEST(Simulate, RefusesWhatItCannotAnswer) {
   EXPECT_EQ(
       code_of(model +
               "cluster: {nodes: [{type: dgx-h100, count: 1}, {type: dgx-a100-80g, count: 1}]}\n"
-              "plan: {tensor: 8, data: 2, micro_batch: 1, global_batch: 16}\n"),
+              "plan: {tensor: 8, context: 2, micro_batch: 1, global_batch: 16}\n"),
       "illegal_plan");
   EXPECT_EQ(code_of(model + "cluster: {nodes: [{type: dgx-h100, count: 4}]}\n"
                             "plan: {tensor: 8, pipeline: 4, data: 1, micro_batch: 1, "

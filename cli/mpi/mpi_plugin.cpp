@@ -1,0 +1,96 @@
+// The one file that touches MPI, by its C interface. Faults of MPI end the job: its default.
+#include <cstdlib>
+#include <list>
+#include <mpi.h>
+#include <mutex>
+#include <utility>
+
+#include <climits>
+
+#include "cli/mpi/plugin.h"
+#include "model/assert.h"
+
+namespace {
+
+using megatwin::model::Processes;
+
+class MpiProcesses : public Processes {
+ public:
+  MpiProcesses() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
+
+  ~MpiProcesses() override {
+    for (Sending& sending : sending_) MPI_Wait(&sending.request, MPI_STATUS_IGNORE);
+    MPI_Finalize();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void send(int to, int tag, std::span<const std::byte> bytes) override {
+    MEGATWIN_ASSERT(bytes.size() <= INT_MAX && tag >= 0, bytes.size(), " bytes, tag ", tag);
+    const std::lock_guard lock(mutex_);
+    forget_taken();
+    Sending& sending = sending_.emplace_back();
+    sending.bytes.assign(bytes.begin(), bytes.end());
+    MPI_Isend(sending.bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, tag,
+              MPI_COMM_WORLD, &sending.request);
+  }
+
+  std::optional<Message> try_receive(int from, int tag) override {
+    int here = 0;
+    MPI_Message handle = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    MPI_Improbe(from == kAny ? MPI_ANY_SOURCE : from, tag == kAny ? MPI_ANY_TAG : tag,
+                MPI_COMM_WORLD, &here, &handle, &status);
+    if (here == 0) return std::nullopt;
+    int count = 0;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    Message message{.from = status.MPI_SOURCE, .tag = status.MPI_TAG, .bytes = {}};
+    message.bytes.resize(static_cast<std::size_t>(count));
+    MPI_Mrecv(message.bytes.data(), count, MPI_BYTE, &handle, &status);
+    return message;
+  }
+
+  [[noreturn]] void abort(int code) override {
+    MPI_Abort(MPI_COMM_WORLD, code);
+    std::abort();  // MPI_Abort does not return.
+  }
+
+ private:
+  struct Sending {
+    std::vector<std::byte> bytes;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  void forget_taken() {
+    sending_.remove_if([](Sending& sending) {
+      int taken = 0;
+      MPI_Test(&sending.request, &taken, MPI_STATUS_IGNORE);
+      return taken != 0;
+    });
+  }
+
+  int rank_ = 0, size_ = 1;
+  std::mutex mutex_;
+  std::list<Sending> sending_;
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) Processes* megatwin_mpi_join_1() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  if (provided == MPI_THREAD_MULTIPLE) return new MpiProcesses;
+  MPI_Finalize();
+  return nullptr;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* megatwin_mpi_version_1() {
+  static char version[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  return version;
+}
