@@ -40,7 +40,7 @@ MUTANTS = [
     ("adaptive_pipeline.cpp", "    held_while_passing_ += micro_batch_size_;",
      "    held_while_passing_ += size;"),
     ("adaptive_pipeline.cpp", "  const std::int64_t ahead = std::int64_t{chunks_ - 1} * size + lead;",
-     "  const std::int64_t ahead = std::int64_t{chunks_ - 1} * size;"),
+     "  const std::int64_t ahead = std::int64_t{chunks_ - 1} * size - lead;"),
     ("adaptive_pipeline.cpp", "  if (observation.in_flight > 0) {", "  if (observation.in_flight > 1) {"),
     ("adaptive_pipeline.cpp", "  const bool memory_is_free = 2 * held_ <= room_;",
      "  const bool memory_is_free = 2 * held_ < room_;"),
