@@ -18,22 +18,8 @@ constexpr int kPressureMax = 8;
 constexpr int kLinksLate = 6;
 constexpr int kLinksQuiet = 2;
 
-// Activations of the largest size that fit between what is held throughout and the limit.
-std::int64_t room_of(const Observation& observation, int live_activations_max) {
-  const model::Program& program = observation.program;
-  const auto all = static_cast<std::int64_t>(program.shape.tasks_per_phase());
-  const std::int64_t room =
-      live_activations_max > 0 ? std::min<std::int64_t>(live_activations_max, all) : all;
-  model::Bytes largest{0};
-  for (const model::ChunkMemory& memory : program.chunk_memory) {
-    largest = std::max({largest, memory.activation, memory.weight_gradient_input});
-  }
-  const model::Bytes free = observation.memory_limit - program.fixed_memory;
-  if (static_cast<double>(room) * largest <= free) {
-    return room;
-  }
-  return static_cast<std::int64_t>(std::max(std::floor(ratio(free / largest)), 0.0));
-}
+// Above all memories, and whole as a double.
+constexpr model::Bytes kUnlimited{1e15};
 
 bool no_slot_is_free(const Observation& observation) {
   for (std::size_t task = 0; task < observation.program.sends.size();
@@ -54,9 +40,75 @@ void AdaptivePipelinePolicy::start_step(const Observation& observation) {
   chunks_ = shape.model_chunks;
   stages_ = shape.pipeline;
   stage_ = observation.program.stage.value;
-  room_ = room_of(observation, options_.live_activations_max);
   slots_limited_ = observation.receive_slots > 0;
   progress_.assign(static_cast<std::size_t>(micro_batches_), {});
+  measure_memory(observation);
+  widest_ = micro_batches_;
+  smallest_fits_ = true;
+  if (memory_is_bounded()) {
+    widest_ = widest_block();
+    smallest_fits_ = held_by_blocks(stages_, 2 * (stages_ - 1 - stage_)) <= room_;
+  }
+}
+
+// Whole bytes, so that sums do not depend on their order; or activations, when those are bounded.
+void AdaptivePipelinePolicy::measure_memory(const Observation& observation) {
+  const model::Program& program = observation.program;
+  sizes_.clear();
+  for (const model::ChunkMemory& memory : program.chunk_memory) {
+    const model::Bytes size = std::max(memory.activation, memory.weight_gradient_input);
+    sizes_.push_back(static_cast<std::int64_t>(std::ceil(size.value)));
+  }
+  const model::Bytes free =
+      std::clamp(observation.memory_limit - program.fixed_memory, model::Bytes{0}, kUnlimited);
+  room_ = static_cast<std::int64_t>(free.value);
+  if (options_.live_activations_max > 0) {
+    const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
+    const std::int64_t fit = largest > 0 ? room_ / largest : room_;
+    room_ = std::min<std::int64_t>(fit, options_.live_activations_max);
+    std::fill(sizes_.begin(), sizes_.end(), 1);
+  }
+  micro_batch_size_ = 0;
+  held_while_passing_ = 0;
+  for (const std::int64_t size : sizes_) {
+    micro_batch_size_ += size;
+    held_while_passing_ += micro_batch_size_;
+  }
+}
+
+// What is held at most when blocks of `size` go as in interleaved 1F1B: (v−1)·size + lead forwards,
+// then forwards and backwards in turn.
+std::int64_t AdaptivePipelinePolicy::held_by_blocks(std::int32_t size, std::int32_t lead) const {
+  const auto chunks = static_cast<std::size_t>(chunks_);
+  std::vector<std::int64_t> forwards;
+  std::vector<std::int64_t> backwards;
+  for (std::int32_t first = 0; first < micro_batches_; first += size) {
+    const auto width = static_cast<std::size_t>(std::min(size, micro_batches_ - first));
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      forwards.insert(forwards.end(), width, sizes_[chunk]);
+      backwards.insert(backwards.end(), width, sizes_[chunks - 1 - chunk]);
+    }
+  }
+  const std::int64_t ahead = std::int64_t{chunks_ - 1} * size + lead;
+  std::int64_t held = 0;
+  std::int64_t most = 0;
+  for (std::int64_t n = 0; n < std::ssize(forwards); ++n) {
+    held += forwards[static_cast<std::size_t>(n)];
+    held -= n > ahead ? backwards[static_cast<std::size_t>(n - ahead - 1)] : 0;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+// As the first stage would have it, since blocks should be alike on all.
+std::int32_t AdaptivePipelinePolicy::widest_block() const {
+  std::int32_t fits = 1;
+  std::int32_t above = micro_batches_ + 1;
+  while (fits + 1 < above) {
+    const std::int32_t size = (fits + above) / 2;
+    (held_by_blocks(size, 2 * (stages_ - 1)) <= room_ ? fits : above) = size;
+  }
+  return fits;
 }
 
 // Decides as late as it can: what is behind a task under way in the lane is not chosen yet.
@@ -84,7 +136,7 @@ void AdaptivePipelinePolicy::switch_traversal(const Observation& observation) {
   } else if (pressure_ > 0 && held_ > 0) {
     --pressure_;
   }
-  const bool memory_is_short = held_ + chunks_ > room_;
+  const bool memory_is_short = held_ + micro_batch_size_ > room_;
   const bool memory_is_free = 2 * held_ <= room_;
   if (traversal_ == Traversal::Breadth) {
     const bool links_decide = pressure_ > kLinksQuiet;
@@ -96,23 +148,16 @@ void AdaptivePipelinePolicy::switch_traversal(const Observation& observation) {
   }
 }
 
-// Interleaved 1F1B in blocks of G holds up to (v−1)·G + 2·(p−1−stage) + 1 activations.
 std::int32_t AdaptivePipelinePolicy::next_block_size() const {
-  const std::int64_t others = chunks_ - 1;
-  if (!memory_is_bounded()) {
-    return micro_batches_;
-  }
-  if (others * stages_ + 2 * (stages_ - 1 - stage_) + 1 > room_) {
+  if (!smallest_fits_) {
     return 1;
   }
-  const std::int64_t widest =
-      others == 0 ? micro_batches_ : (room_ - 1 - 2 * (stages_ - 1)) / others;
-  const bool breadth = traversal_ == Traversal::Breadth;
-  const std::int64_t size = breadth ? widest : std::min<std::int64_t>(stages_, widest);
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(size, 1, micro_batches_));
+  return traversal_ == Traversal::Breadth ? widest_ : std::min(stages_, widest_);
 }
 
 // The block of a micro-batch; of those behind all that were begun, the next one as it would be.
+// What is over when the batch is divided goes first: a narrow block leaves gaps, which the next one
+// fills.
 AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::block_of(std::int32_t micro_batch) const {
   for (const Block& block : blocks_) {
     if (micro_batch < block.end) {
@@ -120,7 +165,9 @@ AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::block_of(std::int32_t micr
     }
   }
   const std::int32_t first = blocks_.empty() ? oldest_ : blocks_.back().end;
-  return {first, std::min(first + next_block_size(), micro_batches_)};
+  const std::int32_t size = next_block_size();
+  const std::int32_t over = first == 0 ? micro_batches_ % size : 0;
+  return {first, std::min(first + (over > 0 ? over : size), micro_batches_)};
 }
 
 std::optional<model::TaskId> AdaptivePipelinePolicy::best_of(const Observation& observation) const {
@@ -150,35 +197,45 @@ std::optional<model::TaskId> AdaptivePipelinePolicy::best_of(const Observation& 
 bool AdaptivePipelinePolicy::may_run(const Task& forward) const {
   const std::int32_t micro_batch = forward.micro_batch.value;
   if (slots_limited_) {
-    const std::int64_t reserved = static_cast<std::int64_t>(entered_) * chunks_;
-    return forward.chunk.value > 0 || entered_ == 0 || reserved + chunks_ <= room_;
+    return forward.chunk.value > 0 || entered_ == 0 || (entered_ + 1) * micro_batch_size_ <= room_;
   }
   if (micro_batch == oldest_) {
     return true;
   }
-  if (micro_batch >= block_of(micro_batch).end || !is_safe(micro_batch)) {
+  if (micro_batch >= block_of(micro_batch).end || !is_safe(forward)) {
     return false;
   }
   if (memory_is_bounded() && next_block_size() == 1 && chunks_ > 1) {
     const bool enters = forward.chunk.value == 0;
-    return !enters || (entered_ + 1) * (chunks_ + 1) <= 2 * room_;
+    return !enters || (entered_ + 1) * held_while_passing_ <= chunks_ * room_;
   }
-  return !memory_is_bounded() || held_ + 1 + overtaken_by(forward) <= room_;
+  return !memory_is_bounded() ||
+         held_ + size_of(forward.chunk.value) + overtaken_by(forward) <= room_;
 }
 
 // Whether all micro-batches, the oldest first, can be finished in the room that is left when
-// `micro_batch` has begun one more chunk.
-bool AdaptivePipelinePolicy::is_safe(std::int32_t micro_batch) const {
-  std::int64_t free = room_ - held_ - 1;
-  for (std::int32_t other = oldest_; other <= micro_batch; ++other) {
-    const Progress& done = progress(other);
-    const std::int32_t begun = done.forwards + (other == micro_batch ? 1 : 0);
-    if (chunks_ - begun > free) {
+// `forward` has run.
+bool AdaptivePipelinePolicy::is_safe(const Task& forward) const {
+  const std::int64_t size = size_of(forward.chunk.value);
+  std::int64_t free = room_ - held_ - size;
+  for (std::int32_t other = oldest_; other <= forward.micro_batch.value; ++other) {
+    const std::int64_t begun = other == forward.micro_batch.value ? size : 0;
+    if (still_to_come(other) - begun > free) {
       return false;
     }
-    free += begun - done.finished;
+    free += progress(other).held + begun;
   }
   return true;
+}
+
+// Of the forwards of a micro-batch up to chunk `end` that are not picked yet.
+std::int64_t AdaptivePipelinePolicy::still_to_come(std::int32_t micro_batch,
+                                                   std::int32_t end) const {
+  std::int64_t sum = 0;
+  for (std::int32_t chunk = progress(micro_batch).forwards; chunk < end; ++chunk) {
+    sum += size_of(chunk);
+  }
+  return sum;
 }
 
 // Forwards before this one in the order that is striven for, and not picked yet.
@@ -188,11 +245,10 @@ std::int64_t AdaptivePipelinePolicy::overtaken_by(const Task& forward) const {
   const Block block = block_of(micro_batch);
   std::int64_t before = 0;
   for (std::int32_t other = oldest_; other < block.first; ++other) {
-    before += chunks_ - progress(other).forwards;
+    before += still_to_come(other);
   }
   for (std::int32_t other = block.first; other < block.end; ++other) {
-    const std::int32_t due = chunk + (other < micro_batch ? 1 : 0);
-    before += std::max(due - progress(other).forwards, 0);
+    before += still_to_come(other, chunk + (other < micro_batch ? 1 : 0));
   }
   return before;
 }
@@ -206,12 +262,14 @@ void AdaptivePipelinePolicy::keep(const Observation& observation, const Task& ta
     }
     entered_ += progress(micro_batch).forwards == 0 ? 1 : 0;
     ++progress(micro_batch).forwards;
-    ++held_;
+    progress(micro_batch).held += size_of(task.chunk.value);
+    held_ += size_of(task.chunk.value);
   }
   if (task.kind != observation.program.shape.last_kind()) {
     return;
   }
-  --held_;
+  progress(micro_batch).held -= size_of(task.chunk.value);
+  held_ -= size_of(task.chunk.value);
   if (++progress(micro_batch).finished == chunks_) {
     --entered_;
   }
@@ -226,7 +284,7 @@ void AdaptivePipelinePolicy::keep(const Observation& observation, const Task& ta
   blocks_.erase(blocks_.begin(), std::find_if_not(blocks_.begin(), blocks_.end(), is_over));
 }
 
-// Of each micro-batch from the oldest to the last that was begun: forwards/finished.
+// Of each micro-batch from the oldest to the last that was begun: forwards/finished/held.
 std::string AdaptivePipelinePolicy::state_line() const {
   std::string line =
       traversal_ == Traversal::Breadth ? "dpp adaptive breadth" : "dpp adaptive depth";
@@ -239,7 +297,7 @@ std::string AdaptivePipelinePolicy::state_line() const {
     const Progress& done = progress(micro_batch);
     if (done.forwards > 0) {
       line += " " + std::to_string(micro_batch) + ":" + std::to_string(done.forwards) + "/" +
-              std::to_string(done.finished);
+              std::to_string(done.finished) + "/" + std::to_string(done.held);
     }
   }
   return line;

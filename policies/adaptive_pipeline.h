@@ -14,8 +14,10 @@
 //
 // No rank waits for another's memory: a forward runs only if afterwards the oldest micro-batch,
 // then the next and so on can still be finished in what is free (the banker's algorithm, Dijkstra
-// 1965, EWD 108), and the oldest may always go on. With limited receive slots a micro-batch enters
-// only if all its activations fit, since it could else hold a slot that an older one needs.
+// 1965, EWD 108), and the oldest may always go on. Memory counts in the bytes of each chunk, since
+// one can hold much more than the others. With limited receive slots a micro-batch enters only if
+// all its activations fit, since it could else hold a slot that an older one needs; ranks must then
+// let in equally many.
 #ifndef MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_
 #define MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_
 
@@ -48,21 +50,28 @@ class AdaptivePipelinePolicy : public Policy {
     std::int32_t first = 0;
     std::int32_t end = 0;
   };
-  // Tasks picked of one micro-batch on this rank.
+  // Tasks picked of one micro-batch on this rank, and the memory it holds.
   struct Progress {
     std::int32_t forwards = 0;
     std::int32_t finished = 0;
+    std::int64_t held = 0;
   };
 
   void start_step(const Observation& observation);
+  void measure_memory(const Observation& observation);
+  std::int64_t held_by_blocks(std::int32_t size, std::int32_t lead) const;
+  std::int32_t widest_block() const;
   void switch_traversal(const Observation& observation);
   Block block_of(std::int32_t micro_batch) const;
   std::int32_t next_block_size() const;
   bool may_run(const model::Task& forward) const;
-  bool memory_is_bounded() const {
-    return room_ < static_cast<std::int64_t>(chunks_) * micro_batches_;
+  bool memory_is_bounded() const { return room_ < micro_batches_ * micro_batch_size_; }
+  bool is_safe(const model::Task& forward) const;
+  std::int64_t still_to_come(std::int32_t micro_batch, std::int32_t end) const;
+  std::int64_t still_to_come(std::int32_t micro_batch) const {
+    return still_to_come(micro_batch, chunks_);
   }
-  bool is_safe(std::int32_t micro_batch) const;
+  std::int64_t size_of(std::int32_t chunk) const { return sizes_[static_cast<std::size_t>(chunk)]; }
   std::int64_t overtaken_by(const model::Task& forward) const;
   std::optional<model::TaskId> best_of(const Observation& observation) const;
   void keep(const Observation& observation, const model::Task& task);
@@ -76,13 +85,20 @@ class AdaptivePipelinePolicy : public Policy {
   AdaptivePipelineOptions options_;
   // Of the program; fixed.
   std::int32_t micro_batches_ = 0, chunks_ = 1, stages_ = 1, stage_ = 0;
-  std::int64_t room_ = 0;  // Activations that may be held.
+  // What each chunk and all of a micro-batch hold, and how much may be held: in bytes, or in
+  // activations when their number is bounded.
+  std::vector<std::int64_t> sizes_;
+  std::int64_t micro_batch_size_ = 0, room_ = 0;
+  // What a micro-batch holds after each of its forwards, summed up.
+  std::int64_t held_while_passing_ = 0;
+  std::int32_t widest_ = 1;    // The block that the room allows.
+  bool smallest_fits_ = true;  // Blocks of p do.
   bool slots_limited_ = false;
   // What has happened.
   Traversal traversal_ = Traversal::Breadth;
   int pressure_ = 0;  // Of the links: up when they are seen to be late, else down.
   bool after_gradient_ = false;
-  std::int64_t held_ = 0;  // Forwards picked and not finished.
+  std::int64_t held_ = 0;  // Of forwards picked and not finished.
   std::int32_t oldest_ = 0;
   std::int32_t entered_ = 0;   // Micro-batches begun and not finished.
   std::vector<Block> blocks_;  // Begun, without those before the oldest micro-batch.

@@ -24,10 +24,13 @@ using sim::Engine;
 using sim::PipelineResult;
 
 PipelineResult run(const model::ProgramSpec& spec, const AdaptivePipelineOptions& options,
-                   const ExecutorOptions& executor = {}) {
-  PipelineResult result = sim::simulate_pipeline(
-      spec, Engine::Events,
-      {.policy = adaptive_pipeline_factory(options), .executor = executor, .log = true});
+                   const ExecutorOptions& executor = {},
+                   const std::vector<model::Bytes>& limits = {}) {
+  PipelineResult result = sim::simulate_pipeline(spec, Engine::Events,
+                                                 {.policy = adaptive_pipeline_factory(options),
+                                                  .executor = executor,
+                                                  .memory_limits = limits,
+                                                  .log = true});
   EXPECT_TRUE(result.stalled.empty()) << result.stalled.front();
   return result;
 }
@@ -42,6 +45,21 @@ int live_max(const model::ProgramSpec& spec, const PipelineResult& result) {
   return live;
 }
 
+// Bytes of activations above a stage's limit, the most of all stages; at most 0.
+double over_limits(model::ProgramSpec spec, const PipelineResult& result,
+                   const std::vector<model::Bytes>& limits) {
+  double over = 0;
+  for (std::size_t stage = 0; stage < limits.size(); ++stage) {
+    for (model::ChunkCost& chunk : spec.stages[stage].chunks) {
+      chunk.forward_transient = chunk.backward_transient = chunk.weight_transient = {0};
+    }
+    const auto peak =
+        model::plan_memory({result.shape, spec.stages[stage], result.ranks[stage].order});
+    over = std::max(over, (peak.total() - limits[stage]).value);
+  }
+  return over;
+}
+
 // The tightest bounds that let a micro-batch in, by count and by bytes, with and without receive
 // slots, on any plan: it ends, and holds no more.
 TEST(AdaptivePipeline, NeverStopsAtItsBounds) {
@@ -51,16 +69,17 @@ TEST(AdaptivePipeline, NeverStopsAtItsBounds) {
     SCOPED_TRACE(tests::rerun_line("policies_property_test", seed) + " " + tests::describe(spec));
     const int bound = spec.model_chunks + static_cast<int>(random.in(0, 6));
     ASSERT_LE(live_max(spec, run(spec, {.live_activations_max = bound})), bound);
-    model::Bytes limit{0};
-    for (const model::Program& program : build_programs(spec)) {
-      model::Bytes need = program.fixed_memory;
-      for (const model::ChunkMemory& memory : program.chunk_memory) {
-        need += std::max(memory.activation, memory.weight_gradient_input);
+    for (const double extra : {0.0, 0.4, 1.5}) {
+      std::vector<model::Bytes> limits;
+      for (const model::Program& program : build_programs(spec)) {
+        model::Bytes need{0};
+        for (const model::ChunkMemory& memory : program.chunk_memory) {
+          need += std::max(memory.activation, memory.weight_gradient_input);
+        }
+        limits.push_back(program.fixed_memory + (1 + extra) * need);
       }
-      limit = std::max(limit, need);
+      ASSERT_LE(over_limits(spec, run(spec, {}, {}, limits), limits), 0);
     }
-    run(spec, {}, {.memory_limit = limit});
-    run(spec, {}, {.memory_limit = 2.5 * limit});
     spec.overlap_p2p = true;
     for (const int slots : {1, 2}) {
       const PipelineResult result =
@@ -109,6 +128,20 @@ TEST(AdaptivePipeline, IsAsBroadAsMemoryAllows) {
   const PipelineResult deep = run(spec, {.live_activations_max = 19});
   EXPECT_LT(position_of(deep, "F3.3"), position_of(deep, "F8.0"));
   EXPECT_LT(position_of(deep, "F3.3"), 20);
+}
+
+// The last chunk holds twenty times as much as the others, as one that keeps its logits, and there
+// is memory for all of them: in activations of its size there would be room for nine of 32.
+TEST(AdaptivePipeline, CountsBytesOfEachChunk) {
+  model::ProgramSpec spec = tests::uniform_spec({ScheduleKind::Interleaved, 4, 4, 8, 4, 4, 4});
+  spec.stages[3].chunks[3].activation = {2000};
+  spec.send_activation = spec.send_gradient = {1};
+  spec.overlap_p2p = true;
+  const std::vector<model::Bytes> limits(4, model::Bytes{8 * 2300.0});
+  const PipelineResult adaptive = run(spec, {}, {}, limits);
+  EXPECT_EQ(over_limits(spec, adaptive, limits), 0);
+  EXPECT_EQ(adaptive.makespan, run(spec, {}).makespan);
+  EXPECT_LE(adaptive.makespan, sim::simulate_pipeline(spec, Engine::Events).makespan);
 }
 
 // The last of two stages with two chunks and room for five activations: blocks of two. With four
@@ -199,7 +232,7 @@ TEST(AdaptivePipeline, TableBesideTheBestFixedOrder) {
     EXPECT_LT(miss.over_best_percent, 3.6) << miss.where;
   }
   // The page names them and says why.
-  EXPECT_LE(race.misses.size(), 5u);
+  EXPECT_LE(race.misses.size(), 3u);
 }
 
 }  // namespace

@@ -128,15 +128,18 @@ TEST(Claims, WindowsOfDynamicPlanning) {
   for (const auto& [file, stages, chunks] :
        std::vector<std::tuple<std::string, int, int>>{{"dpp-gpt3", 8, 4}, {"dpp-llama3", 4, 4}}) {
     std::map<std::string, Windows> windows;
+    std::map<std::string, double> steps;
     for (const std::string schedule : {"interleaved", "dpp-breadth", "dpp"}) {
       const SimulationReport report = run(file, {"policy.schedule=" + schedule});
       windows[schedule] = windows_of(report, stages, chunks);
+      steps[schedule] = report.step_time.value;
       table += "| `" + file + "` | " + schedule + " | " + number(report.step_time.value, 2) +
                " s | " + number(windows[schedule].sending, 2) + " | " +
                number(windows[schedule].reduction, 2) + " |\n";
     }
     EXPECT_GT(windows["dpp-breadth"].sending, windows["interleaved"].sending) << file;
     EXPECT_GT(windows["dpp-breadth"].reduction, windows["interleaved"].reduction) << file;
+    EXPECT_LT(steps["dpp"], 1.01 * steps["interleaved"]) << file;
   }
   tests::expect_generated("docs/claims.md", "dpp-windows", table);
 }
