@@ -90,9 +90,19 @@ class MixedPlanChecker {
 
   void check_precisions() {
     const std::size_t given = plan_.precision_per_group.size();
-    if (given == 0 || given == cluster_.groups.size()) return;
-    refuse("plan.precision_per_group has ", given, " entries for the ", cluster_.groups.size(),
-           " entries of cluster.nodes");
+    if (given == 0) return;
+    if (given != cluster_.groups.size()) {
+      refuse("plan.precision_per_group has ", given, " entries for the ", cluster_.groups.size(),
+             " entries of cluster.nodes");
+      return;
+    }
+    const std::vector<int> kinds = kinds_of_groups(cluster_);
+    for (std::size_t group = 0; group < given; ++group) {
+      const auto first = static_cast<std::size_t>(kinds[group]);
+      if (plan_.precision_per_group[group] == plan_.precision_per_group[first]) continue;
+      refuse("plan.precision_per_group has two precisions for one kind of machine: entries ",
+             first + 1, " and ", group + 1, " of cluster.nodes are alike");
+    }
   }
 
   std::string kind_name(int kind) const {

@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "model/assert.h"
 
 namespace megatwin::model {
 namespace {
 
-bool same_kind(const NodeGroup& a, const NodeGroup& b) {
-  return a.gpu.name == b.gpu.name && a.node.name == b.node.name &&
-         a.node.num_gpus == b.node.num_gpus;
+// All that a price is made of; machines that a scenario describes itself may share a name, or none.
+auto kind_of(const NodeGroup& group) {
+  const Node& node = group.node;
+  return std::tie(group.gpu.name, node.name, node.num_gpus, node.nvlink_topology,
+                  node.nvlink_matrix, node.num_nics, node.nic_per_direction, node.nic_type,
+                  node.nic_latency, node.power_max, node.price_per_hour);
 }
+
+bool same_kind(const NodeGroup& a, const NodeGroup& b) { return kind_of(a) == kind_of(b); }
 
 }  // namespace
 

@@ -81,6 +81,9 @@ class MpiProcesses : public Processes {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) Processes* megatwin_mpi_join_1() {
+  // Else a process that reads a large message out of the memory of one that was just killed ends by
+  // itself, before anybody has said which rank is gone.
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (provided == MPI_THREAD_MULTIPLE) return new MpiProcesses;

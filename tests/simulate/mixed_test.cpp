@@ -52,10 +52,39 @@ std::vector<std::string> problems_of(const std::string& yaml) {
   return model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
 }
 
+// Machines that a scenario describes itself, eight GPUs with cards of so many Gbit/s.
+std::string replicas_on_cards(const std::string& first, const std::string& second) {
+  const auto machine = [](const std::string& rate) {
+    return "{gpu: H100-SXM5-80GB, gpus: 8, nics: 8, nic_bandwidth: " + rate + " Gbit/s, count: 4}";
+  };
+  return "model: {name: llama-3-8b, sequence_length: 8192}\ncluster: {nodes: [" + machine(first) +
+         ", " + machine(second) +
+         "]}\nplan: {tensor: 8, data: 8, micro_batch: 1, global_batch: 64, zero: 1}\n";
+}
+
 void expect_refused(const std::string& yaml, const std::string& part) {
   const std::vector<std::string> problems = problems_of(yaml);
   ASSERT_FALSE(problems.empty()) << yaml;
   EXPECT_NE(problems.front().find(part), std::string::npos) << problems.front();
+}
+
+// They differ in nothing that has a name: once all were priced as the first of them.
+TEST(MixedCluster, MachinesThatDifferInTheirCardsAreOfTwoKinds) {
+  const auto step = [](const std::string& first, const std::string& second) {
+    return quick_report(replicas_on_cards(first, second)).step_time;
+  };
+  const model::Seconds fast = step("400", "400"), slow = step("25", "25");
+  EXPECT_EQ(step("400", "25"), step("25", "400"));
+  EXPECT_GT(step("400", "25"), fast);
+  EXPECT_LE(step("400", "25"), slow);
+}
+
+TEST(MixedCluster, APrecisionGoesWithAKindOfMachine) {
+  expect_refused(kModel +
+                     "cluster: {nodes: [{type: dgx-h100, count: 1}, {type: dgx-h100, count: 1}]}\n"
+                     "plan: {tensor: 8, data: 2, micro_batch: 1, global_batch: 16,\n"
+                     "       precision_per_group: [bf16, fp8]}\n",
+                 "two precisions for one kind of machine: entries 1 and 2");
 }
 
 TEST(Mixed, EachStageCostsWhatItCostsOnItsKindAlone) {
