@@ -108,6 +108,8 @@ def memory_text(errors):
 no_slack = memory_line(validate(ROWS, "--apart", APART, "--leave-out", "TT")) + memory_line(torch)
 print("\n## Memory\n")
 print("%d rows state memory (torchtitan in GiB, reserved; BigScience; PyTorch on H200, allocated): %s." % (len(memory), memory_text(memory)))
+print("The %d published rows alone: %s; the %d of our own H200: %s." % (
+    len(memory_line(steps)), memory_text(memory_line(steps)), len(memory_line(torch)), memory_text(memory_line(torch))))
 print("Compared is what the framework's allocator reports, without CUDA context and NCCL. The slack of fsdp2's allocator (12 %) was")
 print("chosen on the torchtitan rows; without it: %s." % memory_text(no_slack))
 print("What is kept when follows each framework's code: docs/constants.md, \"Memory of the frameworks\".")
@@ -144,6 +146,9 @@ print("""
 * DeepSpeed ZeRO-3 of 2021: 4 to 25 % too fast.
 * torchtitan with pipeline and FSDP (TT-013 to 018): 10 to 43 % too fast.
 * gpt-oss in bf16 (BRIDGE): 11 to 34 % too fast; mixture models with micro-batch 1 on Blackwell and H100 in old containers: up to 58 %.
-* One hop time stands for all boundaries of a pipeline; a tied embedding's gradient exchange is not priced; ZB-V counts a tied
-  table twice; a shared expert's tensor traffic and ZeRO 3 over layers of two kinds are rough.
+* A shared expert's tensor traffic and ZeRO 3 over layers of two kinds are rough.
+* Decoupled jobs (`fbd`): a forward rank's memory leaves out activations that wait to be sent and weight gradients left to it;
+  hops inside a side and crossings both count as inside one machine where each would fit; traffic is part of the bubble.
+* `--without pipeline` takes exposed gathers and reductions of every chunk in full, also those that the schedule hides: it can
+  lengthen a step, and a loser's reason in a search can come out negative.
 * Expert traffic that a stack overlaps is hidden in full, without a charge for contention.""")
