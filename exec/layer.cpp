@@ -29,12 +29,6 @@ std::int64_t recomputed_log_sums(const ModelShape& shape) {
   return shape.recomputes_attention() ? shape.tokens() * shape.local_heads() : 0;
 }
 
-void add(std::span<float> to, std::span<const float> values) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    to[i] += values[i];
-  }
-}
-
 void add_rows(std::span<float> to, std::span<const float> row) {
   for (std::size_t i = 0; i < to.size() && !row.empty(); ++i) {
     to[i] += row[i % row.size()];

@@ -1,7 +1,6 @@
 #include "exec/letter_group.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -15,11 +14,6 @@ using model::GroupKind;
 
 constexpr GroupKind kKinds[] = {GroupKind::Tensor,       GroupKind::Context, GroupKind::Expert,
                                 GroupKind::ExpertTensor, GroupKind::Data,    GroupKind::ExpertData};
-
-void add(std::span<float> to, std::span<const float> values) {
-  MEGATWIN_ASSERT(to.size() == values.size(), values.size(), " numbers to ", to.size());
-  std::transform(to.begin(), to.end(), values.begin(), to.begin(), std::plus<>());
-}
 
 // The m-th part of `values`, one behind the other.
 Slice part_of(std::span<const std::int64_t> sizes, std::size_t member) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/slice.h"
 #include "model/assert.h"
 
 namespace megatwin::exec {
@@ -48,10 +49,6 @@ class Parts {
 };
 
 bool is_of_experts(Topic topic) { return topic == Topic::Experts || topic == Topic::ExpertWeights; }
-
-void add(std::span<float> to, std::span<const float> values) {
-  std::transform(to.begin(), to.end(), values.begin(), to.begin(), std::plus<>());
-}
 
 void copy(std::span<const float> from, std::span<float> to) {
   MEGATWIN_ASSERT(from.size() == to.size(), from.size(), " to ", to.size());

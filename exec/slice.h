@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "model/assert.h"
@@ -19,6 +20,12 @@ struct Slice {
     return buffer.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
   }
 };
+
+// Requires: as many values as there is room for, or more.
+inline void add(std::span<float> to, std::span<const float> values) {
+  MEGATWIN_ASSERT(to.size() <= values.size(), values.size(), " numbers to ", to.size());
+  std::transform(to.begin(), to.end(), values.begin(), to.begin(), std::plus<>());
+}
 
 // What two slices of one buffer have in common; empty when nothing.
 inline Slice common(const Slice& a, const Slice& b) {
