@@ -55,6 +55,33 @@ void copy(std::span<const float> from, std::span<float> to) {
   std::copy(from.begin(), from.end(), to.begin());
 }
 
+// What every member of a group has sent; this one's own stands where it is summed.
+class Letters {
+ public:
+  Letters(std::vector<std::vector<float>> letters, std::size_t own) : own_(own) {
+    for (std::vector<float>& letter : letters) letters_.emplace_back(std::move(letter));
+  }
+
+  // The next part of all, added in the order of the members: the same bits for each of them.
+  void sum_into(std::span<float> own) {
+    std::vector<float> sum;
+    for (std::size_t member = 0; member < letters_.size(); ++member) {
+      const std::span<const float> theirs =
+          member == own_ ? own : letters_[member].next(own.size());
+      if (member == 0) {
+        append(sum, theirs);
+      } else {
+        add(sum, theirs);
+      }
+    }
+    copy(sum, own);
+  }
+
+ private:
+  std::size_t own_;
+  std::vector<Parts> letters_;
+};
+
 }  // namespace
 
 ReplicaExchange::ReplicaExchange(const ReplicaExchangeSetup& setup)
@@ -150,6 +177,14 @@ std::vector<float> ReplicaExchange::take(RankId from, Topic topic) {
   return values_of<float>(*setup_.world.mailbox(setup_.rank).take_letter(from, channel(topic)));
 }
 
+std::vector<std::vector<float>> ReplicaExchange::take_all(const Group& group, Topic topic) {
+  std::vector<std::vector<float>> letters;
+  for (const RankId member : group.members) {
+    letters.push_back(member == setup_.rank ? std::vector<float>() : take(member, topic));
+  }
+  return letters;
+}
+
 void ReplicaExchange::send(RankId to, const Channel& channel, std::span<const float> values) {
   setup_.world.send({.from = setup_.rank, .to = to, .channel = channel}, bytes_of(values));
 }
@@ -191,24 +226,8 @@ void ReplicaExchange::sum_local_tokens() {
   if (!is_needed(Topic::LocalTokens)) {
     return;
   }
-  std::vector<Parts> letters;  // By member; of this one empty.
-  for (const RankId member : tensor_.members) {
-    letters.emplace_back(member == setup_.rank ? std::vector<float>()
-                                               : take(member, Topic::LocalTokens));
-  }
-  for_each_local_token_part([&](std::span<float> part) {
-    std::vector<float> sum;
-    for (std::size_t member = 0; member < letters.size(); ++member) {
-      const std::span<const float> theirs =
-          member == tensor_.own ? part : letters[member].next(part.size());
-      if (member == 0) {
-        append(sum, theirs);
-      } else {
-        exec::add(sum, theirs);
-      }
-    }
-    copy(sum, part);
-  });
+  Letters letters(take_all(tensor_, Topic::LocalTokens), tensor_.own);
+  for_each_local_token_part([&](std::span<float> part) { letters.sum_into(part); });
 }
 
 // To each the part that it steps.
@@ -234,23 +253,9 @@ void ReplicaExchange::sum_replicas(Topic topic) {
     return;
   }
   const Group& replicas = group(topic);
-  std::vector<Parts> letters;
-  for (const RankId member : replicas.members) {
-    letters.emplace_back(member == setup_.rank ? std::vector<float>() : take(member, topic));
-  }
+  Letters letters(take_all(replicas, topic), replicas.own);
   for_each_unit(topic, [&](std::size_t unit) {
-    const std::span<float> own = gradients_at(setup_.units[unit], setup_.units[unit].stepped);
-    std::vector<float> sum;
-    for (std::size_t member = 0; member < letters.size(); ++member) {
-      const std::span<const float> theirs =
-          member == replicas.own ? own : letters[member].next(own.size());
-      if (member == 0) {
-        append(sum, theirs);
-      } else {
-        exec::add(sum, theirs);
-      }
-    }
-    copy(sum, own);
+    letters.sum_into(gradients_at(setup_.units[unit], setup_.units[unit].stepped));
   });
 }
 

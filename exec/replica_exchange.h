@@ -76,6 +76,8 @@ class ReplicaExchange {
 
   bool have_come(Topic topic);
   std::vector<float> take(model::RankId from, Topic topic);
+  // What each member has sent; of this rank, nothing.
+  std::vector<std::vector<float>> take_all(const Group& group, Topic topic);
   void send(model::RankId to, const Channel& channel, std::span<const float> values);
   Channel channel(Topic topic) const { return {topic, setup_.chunk.value}; }
   static Channel tied_channel(bool from_head) { return {Topic::TiedEnds, from_head ? 1 : 0}; }

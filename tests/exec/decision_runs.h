@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "exec/host_job.h"
@@ -54,6 +56,20 @@ inline model::ScheduleKind any_policy(Random& random) {
                                         ScheduleKind::DynamicDepthFirst,
                                         ScheduleKind::DynamicBreadthFirst};
   return kPolicies[random.in(0, 2)];
+}
+
+// The log's events with the message that the decision followed one event later. Nothing when it
+// followed none, or none came after.
+inline std::optional<std::vector<model::ExecutorEvent>> one_arrival_later(
+    const model::ExecutorLog& log, const model::DecisionRecord& decision) {
+  const std::size_t index = decision.after_event - 1;
+  if (log.events[index].kind != model::ExecutorEventKind::MessageArrived ||
+      index + 1 == log.events.size()) {
+    return std::nullopt;
+  }
+  std::vector<model::ExecutorEvent> events = log.events;
+  std::swap(events[index], events[index + 1]);
+  return events;
 }
 
 // Decided by `choice`, logged, for one step.

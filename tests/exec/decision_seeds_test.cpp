@@ -19,7 +19,6 @@ namespace megatwin::exec {
 namespace {
 
 using model::ExecutorEvent;
-using model::ExecutorEventKind;
 using model::ExecutorLog;
 using model::Plan;
 using tests::OrderChoice;
@@ -90,18 +89,14 @@ policies::Replay replay(const RandomRun& run, const model::Program& program,
 testing::AssertionResult notices_one_arrival(const RandomRun& run, const model::Program& program,
                                              const ExecutorLog& log) {
   for (const model::DecisionRecord& decision : log.decisions) {
-    const std::size_t index = decision.after_event - 1;
-    if (log.events[index].kind != ExecutorEventKind::MessageArrived ||
-        index + 1 == log.events.size()) {
-      continue;
-    }
-    std::vector<ExecutorEvent> events = log.events;
-    std::swap(events[index], events[index + 1]);
-    const policies::Replay again = replay(run, program, events);
+    const auto events = tests::one_arrival_later(log, decision);
+    if (!events) continue;
+    const policies::Replay again = replay(run, program, *events);
     if (!again.divergence.empty() || again.decisions != log.decisions) {
       return testing::AssertionSuccess();
     }
-    return testing::AssertionFailure() << "event " << index << " made no difference";
+    return testing::AssertionFailure()
+           << "event " << decision.after_event - 1 << " made no difference";
   }
   return testing::AssertionSuccess() << "no decision followed a message";
 }

@@ -22,7 +22,6 @@ namespace {
 
 using model::DecisionRecord;
 using model::ExecutorEvent;
-using model::ExecutorEventKind;
 using model::ExecutorLog;
 using model::Plan;
 using model::ScheduleKind;
@@ -133,14 +132,9 @@ TEST(Decisions, OneArrivalChangedGivesOthers) {
     const auto& program = programs[static_cast<std::size_t>(rank.stage.value)];
     const ExecutorLog& log = rank.logs.front();
     for (const DecisionRecord& decision : log.decisions) {
-      const std::size_t index = decision.after_event - 1;
-      if (log.events[index].kind != ExecutorEventKind::MessageArrived ||
-          index + 1 == log.events.size()) {
-        continue;
-      }
-      std::vector<ExecutorEvent> events = log.events;
-      std::swap(events[index], events[index + 1]);
-      const policies::Replay again = replay(program, {}, {}, events);
+      const auto events = tests::one_arrival_later(log, decision);
+      if (!events) continue;
+      const policies::Replay again = replay(program, {}, {}, *events);
       EXPECT_TRUE(!again.divergence.empty() || !same_bytes(again.decisions, log.decisions));
       ++num_changed;
     }

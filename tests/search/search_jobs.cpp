@@ -1,5 +1,7 @@
 #include "tests/search/search_jobs.h"
 
+#include <utility>
+
 #include "model/assert.h"
 #include "model/diagnostic.h"
 #include "sim/search/space_key.h"
@@ -20,6 +22,18 @@ std::string yaml_of(const std::string& model, int nodes, const std::string& fram
          ", sequence_length: 2048}\ncluster: {nodes: [{type: " + machine +
          ", count: " + std::to_string(nodes) + "}]}\nsoftware: {framework: " + framework +
          "}\nplan: {global_batch: " + std::to_string(global_batch) + "}\n";
+}
+
+const model::Job& sixteen_gpu_job() {
+  static const model::Job the_job = job_from(yaml_of("llama-2-13b", 2, "megatron-core", 64));
+  return the_job;
+}
+
+sim::SearchSpace sixteen_gpu_space(std::vector<int> model_chunks) {
+  sim::SearchSpace space = sim::whole_space(sixteen_gpu_job());
+  space.model_chunks = std::move(model_chunks);
+  space.recompute = {{}, {model::RecomputeKind::Full}};
+  return space;
 }
 
 std::vector<ListedPlan> all_plans(const model::Job& job, const sim::SearchSpace& space) {

@@ -22,6 +22,10 @@ model::Job job_from(const std::string& yaml);
 std::string yaml_of(const std::string& model, int nodes, const std::string& framework,
                     int global_batch, const std::string& machine = "dgx-a100-80g");
 
+// A search of some thousand plans, the same for all tests of how it is run.
+const model::Job& sixteen_gpu_job();
+sim::SearchSpace sixteen_gpu_space(std::vector<int> model_chunks);
+
 // Every legal plan of a space, in the order of the search.
 struct ListedPlan {
   sim::PlanCode code;

@@ -17,18 +17,10 @@
 namespace megatwin::tests {
 namespace {
 
-const model::Job& job() {
-  static const model::Job the_job = job_from(yaml_of("llama-2-13b", 2, "megatron-core", 64));
-  return the_job;
-}
+const model::Job& job() { return sixteen_gpu_job(); }
 
 const sim::SearchSpace& space() {
-  static const sim::SearchSpace the_space = [] {
-    sim::SearchSpace space = sim::whole_space(job());
-    space.model_chunks = {1, 5};
-    space.recompute = {{}, {model::RecomputeKind::Full}};
-    return space;
-  }();
+  static const sim::SearchSpace the_space = sixteen_gpu_space({1, 5});
   return the_space;
 }
 
