@@ -76,6 +76,10 @@ class Differ {
     word("plan.recompute", recompute_text(from_), recompute_text(to_), cost_of_recompute());
     word("plan.precision", name_of(from_.precision), name_of(to_.precision), 1);
     word("policy.schedule", name_of(from_.schedule), name_of(to_.schedule), 0.6);
+    list("plan.tensor_per_stage", from_.tensor_per_stage, to_.tensor_per_stage);
+    list("plan.micro_batches_per_replica", from_.micro_batches_per_replica,
+         to_.micro_batches_per_replica);
+    list("plan.precision_per_group", from_.precision_per_group, to_.precision_per_group);
     word("plan.rank_order", from_.rank_order, to_.rank_order, 0.5);
     word("plan.layers_per_stage", layers_text(from_), layers_text(to_), 0.7);
     if (from_.embedding_as_layer != to_.embedding_as_layer ||
@@ -108,6 +112,11 @@ class Differ {
     std::ostringstream out;
     out << key << " " << from << " → " << to;
     add(out.str(), cost + cost_of_doubling * std::abs(std::log2(b / a)), key);
+  }
+  // Lists are only ever left out.
+  template <class Value>
+  void list(std::string_view key, const std::vector<Value>& from, const std::vector<Value>& to) {
+    if (from != to) add(std::string(key) + " left out", 0.6, key);
   }
   void word(std::string_view key, std::string_view from, std::string_view to, double cost) {
     if (from == to) return;
@@ -191,6 +200,11 @@ class Neighbours {
       case PlanKey::RankOrder:
         set(&Plan::rank_order, std::string("tp-cp-ep-dp-pp"));
         break;
+      case PlanKey::Lists:
+        leave_out(&Plan::tensor_per_stage);
+        leave_out(&Plan::micro_batches_per_replica);
+        leave_out(&Plan::precision_per_group);
+        break;
       case PlanKey::Other:
         break;
     }
@@ -207,6 +221,15 @@ class Neighbours {
   void set(Value Plan::*member, const Value& value) {
     Plan next = plan_;
     next.*member = value;
+    plans_.push_back(std::move(next));
+  }
+
+  template <class Value>
+  void leave_out(std::vector<Value> Plan::*list) {
+    if ((plan_.*list).empty()) return;
+    Plan next = plan_;
+    (next.*list).clear();
+    if (next.data == 0) next.data = data_from_gpus(next, num_gpus_).value_or(0);
     plans_.push_back(std::move(next));
   }
 

@@ -60,7 +60,7 @@ class PlanChecker {
     check_sizes();
     if (!problems_.empty()) return std::move(problems_);
     for (std::string& problem : mixed_plan_problems(transformer_, plan_, cluster_)) {
-      problems_.push_back({{PlanKey::Other}, std::move(problem)});
+      problems_.push_back({{PlanKey::Lists}, std::move(problem)});
     }
     if (!problems_.empty()) return std::move(problems_);
     check_gpus();
@@ -147,12 +147,15 @@ void PlanChecker::check_sizes() {
 void PlanChecker::check_gpus() {
   const std::int64_t gpus = cluster_.num_gpus();
   const std::int64_t inner = ranks_without_data();
-  const std::vector<PlanKey> keys = {PlanKey::Data, PlanKey::Tensor, PlanKey::Pipeline,
-                                     PlanKey::Context};
+  std::vector<PlanKey> keys = {PlanKey::Data, PlanKey::Tensor, PlanKey::Pipeline, PlanKey::Context};
+  std::string replica = text("plan.tensor ", plan_.tensor, " · plan.pipeline ", plan_.pipeline);
+  if (!plan_.tensor_per_stage.empty()) {
+    keys.push_back(PlanKey::Lists);
+    replica = text("sum ", inner / plan_.context, " of plan.tensor_per_stage");
+  }
   if (plan_.data == 0) {
-    refuse(keys, "plan.data: no whole number of replicas: ", gpus, " GPUs over plan.tensor ",
-           plan_.tensor, " · plan.pipeline ", plan_.pipeline, " · plan.context ", plan_.context,
-           " = ", inner,
+    refuse(keys, "plan.data: no whole number of replicas: ", gpus, " GPUs over ", replica,
+           " · plan.context ", plan_.context, " = ", inner,
            inner > gpus ? text(" needs at least ", inner, " GPUs")
                         : text(" leaves ", gpus % inner, " GPUs over"));
     return;
@@ -162,9 +165,8 @@ void PlanChecker::check_gpus() {
       gpus % inner == 0 ? text("plan.data ", gpus / inner, " would use them all")
       : inner > gpus    ? text("one replica alone needs ", inner)
                         : text("no plan.data fits, ", inner, " does not divide ", gpus);
-  refuse(keys, "plan.tensor ", plan_.tensor, " · plan.pipeline ", plan_.pipeline,
-         " · plan.context ", plan_.context, " · plan.data ", plan_.data, " = ", inner * plan_.data,
-         " ranks, but the cluster has ", gpus, " GPUs; ", hint);
+  refuse(keys, replica, " · plan.context ", plan_.context, " · plan.data ", plan_.data, " = ",
+         inner * plan_.data, " ranks, but the cluster has ", gpus, " GPUs; ", hint);
 }
 
 void PlanChecker::check_tensor() {

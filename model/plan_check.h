@@ -35,6 +35,7 @@ enum class PlanKey {
   Layers,
   Overlap,
   RankOrder,
+  Lists,  // tensor_per_stage, micro_batches_per_replica, precision_per_group.
   Other,  // Nothing that a search should vary.
 };
 

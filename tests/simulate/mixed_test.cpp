@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "model/heterogeneous.h"
+#include "model/nearest_plans.h"
 #include "model/plan_check.h"
 #include "model/program/group_topology.h"
 #include "model/program/job_program.h"
@@ -66,6 +67,23 @@ void expect_refused(const std::string& yaml, const std::string& part) {
   const std::vector<std::string> problems = problems_of(yaml);
   ASSERT_FALSE(problems.empty()) << yaml;
   EXPECT_NE(problems.front().find(part), std::string::npos) << problems.front();
+}
+
+TEST(MixedCluster, WhatIsNearLeavesAWrongListOut) {
+  const model::Job good = job_from(stages_on_two_kinds(", data: 1"));
+  std::vector<model::Plan> plans(3, good.plan);
+  plans[0].micro_batches_per_replica = {3};
+  plans[1].precision_per_group = {model::Precision::Fp16};
+  plans[2].tensor_per_stage = {8, 4};
+  for (const model::Plan& plan : plans) {
+    const auto near =
+        model::nearest_legal_plans(good.transformer, plan, good.cluster, good.software);
+    ASSERT_FALSE(near.empty());
+    EXPECT_NE(near.front().change.find("left out"), std::string::npos) << near.front().change;
+    EXPECT_TRUE(
+        model::plan_problems(good.transformer, near.front().plan, good.cluster, good.software)
+            .empty());
+  }
 }
 
 // They differ in nothing that has a name: once all were priced as the first of them.
