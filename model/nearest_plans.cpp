@@ -300,7 +300,9 @@ class Neighbours {
     Plan uneven = even;
     uneven.layers_per_virtual_stage = layers_of_virtual_stages(transformer_, even);
     const auto& split = uneven.layers_per_virtual_stage;
-    if (std::all_of(split.begin(), split.end(), [](int n) { return n > 0; })) {
+    // Where even layers are legal this would be the same plan again.
+    if (!is_layer_split_legal(transformer_, even) &&
+        std::all_of(split.begin(), split.end(), [](int n) { return n > 0; })) {
       plans_.push_back(uneven);
     }
     even.embedding_as_layer = even.head_as_layer = true;
@@ -367,6 +369,10 @@ class NearestSearch {
         enough_.push_back(candidate.difference);
       } else {
         expand(candidate.plan, memory_keys());
+        // Layers given by hand may be what does not fit.
+        if (!candidate.plan.layers_per_virtual_stage.empty()) {
+          expand(candidate.plan, {PlanKey::Layers});
+        }
       }
       return;
     }

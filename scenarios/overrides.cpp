@@ -111,6 +111,22 @@ model::Result<std::vector<Setting>> parse_sweep(const std::string& text) {
   return settings;
 }
 
+namespace {
+
+// Takes the last key of `steps` away, so that it is as if it had not been written.
+model::Diagnostics remove_key(TreeNode& map, const std::string& option, const std::string& path,
+                              const std::string& key) {
+  const auto entry = std::find_if(map.entries.begin(), map.entries.end(),
+                                  [&](const TreeEntry& e) { return e.key == key; });
+  if (entry == map.entries.end()) {
+    return {problem(option, path, "is not there to be taken away", "a key of the file")};
+  }
+  map.entries.erase(entry);
+  return {};
+}
+
+}  // namespace
+
 model::Diagnostics apply_setting(Document& document, const std::string& option,
                                  const Setting& setting) {
   const auto steps = steps_of(setting.path);
@@ -122,6 +138,7 @@ model::Diagnostics apply_setting(Document& document, const std::string& option,
   if (!value) return std::move(value).error();
   const Position position{.source = static_cast<int>(document.sources.size())};
   document.sources.push_back({option, setting.path + "=" + setting.value});
+  const bool removes = value->kind == TreeKind::Null && steps->back().index < 0;
   TreeNode* node = &document.root;
   std::string walked;
   for (const Step& step : *steps) {
@@ -140,6 +157,7 @@ model::Diagnostics apply_setting(Document& document, const std::string& option,
           problem(option, walked, "is not a map, so that '" + step.key + "' cannot be set in it")};
     }
     walked += (walked.empty() ? "" : ".") + step.key;
+    if (removes && &step == &steps->back()) return remove_key(*node, option, walked, step.key);
     TreeNode* child = node->find(step.key);
     if (child == nullptr) {
       node->entries.push_back({step.key, position, TreeNode{.position = position}});

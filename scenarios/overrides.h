@@ -23,9 +23,9 @@ model::Result<Setting> parse_setting(const std::string& option, const std::strin
 // "path=a,b,c" → one setting each. Commas inside brackets, braces or quotes belong to the value.
 model::Result<std::vector<Setting>> parse_sweep(const std::string& text);
 
-// Sets the key, creating maps on the way. `option` ("--set") is the file that messages name.
-// Errors: the path leads through something that is no map, or to an item that is not there; the
-// value is not YAML.
+// Sets the key, creating maps on the way; the value null takes the key away. `option` ("--set") is
+// the file that messages name. Errors: the path leads through something that is no map, or to an
+// item that is not there; a key to take away is not there; the value is not YAML.
 model::Diagnostics apply_setting(Document& document, const std::string& option,
                                  const Setting& setting);
 

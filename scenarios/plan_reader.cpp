@@ -30,6 +30,22 @@ bool is_auto(MapReader& reader, std::string_view key) {
   return node == nullptr || (node->kind == TreeKind::Scalar && node->text == "auto");
 }
 
+// One number a stage or a replica; an empty list would be as good as none.
+std::optional<std::vector<std::int64_t>> read_list(MapReader& reader, std::string_view key,
+                                                   IntegerRange range, const char* allowed) {
+  const TreeNode* node = reader.find(key);
+  if (node == nullptr) return std::nullopt;
+  if (node->kind == TreeKind::Scalar) {
+    reader.error_at(*node, key, "holds " + quoted(node->text), allowed);
+    return std::nullopt;
+  }
+  if (node->kind == TreeKind::Sequence && node->items.empty()) {
+    reader.error_at(*node, key, "is an empty list", allowed);
+    return std::nullopt;
+  }
+  return reader.integers(key, range);
+}
+
 // A run of 2^31 GPUs would overflow the plan's own arithmetic long before any check of it.
 void check_product(MapReader& reader, Plan& plan) {
   constexpr std::int64_t kGpusMax = 10'000'000;
@@ -214,7 +230,8 @@ void read_sharding(MapReader& reader, const PlanSurroundings& around, Plan& plan
 void read_layers(MapReader& reader, Plan& plan) {
   if (reader.has("layers_per_stage") && is_auto(reader, "layers_per_stage")) {
     plan.layers_by_cost = true;
-  } else if (const auto layers = reader.integers("layers_per_stage", {.min = 0, .max = 10'000})) {
+  } else if (const auto layers = read_list(reader, "layers_per_stage", {.min = 0, .max = 10'000},
+                                           "auto, or layers of each stage, such as [4, 4, 5]")) {
     plan.layers_per_virtual_stage.assign(layers->begin(), layers->end());
   }
   plan.embedding_as_layer = reader.boolean("embedding_as_layer").value_or(false);
@@ -238,7 +255,8 @@ void read_micro_batches(MapReader& reader, Plan& plan) {
   if (!reader.has(kKey)) return;
   if (is_auto(reader, kKey)) {
     plan.micro_batches_by_cost = true;
-  } else if (const auto counts = reader.integers(kKey, kBatch)) {
+  } else if (const auto counts = read_list(reader, kKey, kBatch,
+                                           "auto, or a number for each replica, such as [5, 3]")) {
     plan.micro_batches_per_replica = *counts;
   }
 }
@@ -247,9 +265,11 @@ void read_tensor(MapReader& reader, Plan& plan) {
   read_size(reader, "tensor", plan.tensor);
   const TreeNode* node = reader.find("tensor_per_stage");
   if (node == nullptr) return;
-  const auto sizes = reader.integers("tensor_per_stage", {.min = 1, .max = 4096});
+  const auto sizes = read_list(reader, "tensor_per_stage", {.min = 1, .max = 4096},
+                               "a size for each stage, such as [4, 4, 2]");
   if (reader.has("tensor")) {
-    reader.error_at(*node, "tensor_per_stage", "stands beside plan.tensor", "one of the two");
+    reader.error_at(*node, "tensor_per_stage", "stands beside plan.tensor",
+                    "one of the two; --set plan.tensor=null takes the other away");
   }
   if (!sizes || sizes->empty()) return;
   plan.tensor_per_stage.assign(sizes->begin(), sizes->end());

@@ -1,6 +1,9 @@
 #include "cli/report/breakdown.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "cli/report/format.h"
 
 namespace megatwin::cli {
 
@@ -39,6 +42,20 @@ std::vector<MemoryPart> memory_parts(const sim::StageMemory& stage) {
           {"activations", "activations", stage.activations},
           {"buffers", "buffers", stage.buffers},
           {"overhead", "overhead", stage.overhead}};
+}
+
+std::string memory_limit_text(const sim::SimulationReport& report) {
+  std::string text = "of " + format_memory(report.memory_limit);
+  const auto has_same_limit = [&](const sim::StageMemory& stage) {
+    return stage.limit == report.memory_limit;
+  };
+  if (std::all_of(report.memory.begin(), report.memory.end(), has_same_limit)) return text;
+  const auto fullest =
+      std::find_if(report.memory.begin(), report.memory.end(), [&](const sim::StageMemory& stage) {
+        return has_same_limit(stage) && stage.peak == report.memory_peak;
+      });
+  if (fullest == report.memory.end()) return text;
+  return text + " on stage " + std::to_string(fullest->stage) + ", the nearest its limit";
 }
 
 }  // namespace megatwin::cli

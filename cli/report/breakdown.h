@@ -33,6 +33,9 @@ struct MemoryPart {
 };
 std::vector<MemoryPart> memory_parts(const sim::StageMemory& stage);
 
+// "of 31.7 GiB", and on which stage where their limits differ: the one nearest its own.
+std::string memory_limit_text(const sim::SimulationReport& report);
+
 }  // namespace megatwin::cli
 
 #endif  // MEGATWIN_CLI_REPORT_BREAKDOWN_H_

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/report/breakdown.h"
 #include "cli/report/format.h"
 #include "cli/report/html_bars.h"
 #include "cli/report/html_curves.h"
@@ -32,10 +33,10 @@ std::string tiles(const sim::SimulationReport& report) {
   html += html_tile("MFU", format_percent(report.mfu),
                     fmt::format("{} per GPU; {}", format_flop_rate(report.model_flops_per_gpu),
                                 report.flop_convention));
-  html += html_tile("Memory", format_memory(report.memory_peak),
-                    fmt::format("of {}; {}", format_memory(report.memory_limit),
-                                report.fits ? "fits" : "does not fit"),
-                    report.fits ? "" : "bad");
+  html += html_tile(
+      "Memory", format_memory(report.memory_peak),
+      fmt::format("{}; {}", memory_limit_text(report), report.fits ? "fits" : "does not fit"),
+      report.fits ? "" : "bad");
   html += html_tile("Bubble", format_percent(report.bubble_fraction),
                     "idle share of the critical rank");
   if (report.power_per_gpu.value > 0) {

@@ -59,7 +59,9 @@ void write_memory(JsonWriter& json, const sim::SimulationReport& report) {
   for (const sim::StageMemory& stage : report.memory) {
     json.begin_object();
     json.member("stage", stage.stage);
+    json.member("replica", stage.replica);
     json.member("peak_bytes", stage.peak.value);
+    json.member("limit_bytes", stage.limit.value);
     for (const MemoryPart& part : memory_parts(stage)) json.member(part.key, part.amount.value);
     json.member("largest_term", stage.largest_term);
     json.end_object();

@@ -51,7 +51,7 @@ std::string headline(const sim::SimulationReport& report, const TerminalStyle& s
   }
   const std::string verdict = report.fits ? "fits" : alarm("does not fit", style);
   rows.push_back({"memory", format_memory(report.memory_peak),
-                  fmt::format("of {}: {}", format_memory(report.memory_limit), verdict)});
+                  fmt::format("{}: {}", memory_limit_text(report), verdict)});
   rows.push_back(
       {"bubble", format_percent(report.bubble_fraction), "idle over total of the critical rank"});
   if (report.power_per_gpu.value > 0) {

@@ -43,15 +43,46 @@ struct Worth {
   friend auto operator<=>(const Worth&, const Worth&) = default;
 };
 
+// Virtual stages whose numbers of layers change together: each alone, but for zb-v, which needs two
+// equal chunks a stage.
+std::vector<std::vector<std::size_t>> shares_of(const Plan& plan) {
+  const bool in_pairs = plan.schedule == model::ScheduleKind::ZeroBubbleV;
+  const int num_shares = in_pairs ? plan.pipeline : plan.pipeline * plan.model_chunks;
+  std::vector<std::vector<std::size_t>> shares(static_cast<std::size_t>(num_shares));
+  for (int i = 0; i < plan.pipeline * plan.model_chunks; ++i) {
+    const int share = in_pairs ? model::stage_of_virtual_stage(plan, i) : i;
+    shares[static_cast<std::size_t>(share)].push_back(static_cast<std::size_t>(i));
+  }
+  return shares;
+}
+
+// As even as the schedule has it.
+std::vector<int> even_layers(const Job& job) {
+  std::vector<int> layers = model::layers_of_virtual_stages(job.transformer, job.plan);
+  if (job.plan.schedule != model::ScheduleKind::ZeroBubbleV) return layers;
+  const auto p = static_cast<std::size_t>(job.plan.pipeline);
+  if (layers.size() != 2 * p) return layers;
+  const std::int64_t each = job.transformer.num_layers / 2 / job.plan.pipeline;
+  const std::int64_t rest = job.transformer.num_layers / 2 % job.plan.pipeline;
+  for (std::size_t stage = 0; stage < p; ++stage) {
+    // The last stages turn round: neither embedding nor head is there.
+    const bool has_more = std::cmp_greater_equal(stage, job.plan.pipeline - rest);
+    layers[stage] = layers[2 * p - 1 - stage] = static_cast<int>(each + (has_more ? 1 : 0));
+  }
+  return layers;
+}
+
 class LayerSearch {
  public:
-  LayerSearch(const Job& job, const SimulateOptions& options) : job_(job), options_(options) {
+  // Starts at the layers of the job's plan.
+  LayerSearch(const Job& job, const SimulateOptions& options)
+      : job_(job), options_(options), shares_(shares_of(job.plan)) {
     options_.cache = &cache_;
     options_.timeline = options_.explain = options_.sensitivities = false;
   }
 
   std::optional<std::vector<int>> run() {
-    std::vector<int> layers = model::layers_of_virtual_stages(job_.transformer, job_.plan);
+    std::vector<int> layers = job_.plan.layers_per_virtual_stage;
     const auto even = worth_of(layers);
     if (!even) return std::nullopt;
     Worth best = *even;
@@ -79,35 +110,41 @@ class LayerSearch {
     return Worth{true, ratio(report->memory_peak / report->memory_limit)};
   }
 
-  // x_i = L f_i / Σ f of the stages' speeds in layers, in whole layers.
+  // x_i = L f_i / Σ f of the shares' speeds in layers, in whole layers.
   std::vector<int> proportional(const std::vector<int>& even) const {
-    Job changed = job_;
-    changed.plan.layers_per_virtual_stage = even;
-    const model::JobProgram program = model::build_job_program(changed, options_.effects);
-    std::vector<double> speeds(even.size());
-    for (std::size_t i = 0; i < even.size(); ++i) {
-      const int stage = model::stage_of_virtual_stage(job_.plan, static_cast<int>(i));
-      const auto& chunks = program.stages[static_cast<std::size_t>(stage)].chunks;
-      const model::PricedChunk& chunk = chunks[i / static_cast<std::size_t>(job_.plan.pipeline)];
-      const Seconds time = chunk.forward.duration + chunk.backward.duration;
-      speeds[i] = std::max(1, even[i]) / time.value;
+    const model::JobProgram program = model::build_job_program(job_, options_.effects);
+    std::vector<double> speeds(shares_.size());
+    for (std::size_t share = 0; share < shares_.size(); ++share) {
+      Seconds time;
+      for (const std::size_t i : shares_[share]) {
+        const int stage = model::stage_of_virtual_stage(job_.plan, static_cast<int>(i));
+        const auto& chunks = program.stages[static_cast<std::size_t>(stage)].chunks;
+        const model::PricedChunk& chunk = chunks[i / static_cast<std::size_t>(job_.plan.pipeline)];
+        time += chunk.forward.duration + chunk.backward.duration;
+      }
+      const int layers = even[shares_[share].front()];
+      speeds[share] = std::max(1, layers) / time.value;  // Shares are of one size.
     }
-    const std::vector<std::int64_t> split =
-        model::min_max_split(job_.transformer.num_layers, speeds);
-    return {split.begin(), split.end()};
+    const std::int64_t rounds = job_.transformer.num_layers / std::ssize(shares_.front());
+    const std::vector<std::int64_t> split = model::min_max_split(rounds, speeds);
+    std::vector<int> layers(even.size());
+    for (std::size_t share = 0; share < shares_.size(); ++share) {
+      for (const std::size_t i : shares_[share]) layers[i] = static_cast<int>(split[share]);
+    }
+    return layers;
   }
 
-  // The best move of one layer from a stage to another, if any shortens the step.
+  // The best move of a layer from a share to another, if any shortens the step.
   bool improve(std::vector<int>& layers, Worth& best) {
     std::vector<int> found;
-    for (std::size_t from = 0; from < layers.size(); ++from) {
-      if (layers[from] == 0) continue;
-      for (std::size_t to = 0; to < layers.size(); ++to) {
-        if (to == from) continue;
+    for (const auto& from : shares_) {
+      if (layers[from.front()] == 0) continue;
+      for (const auto& to : shares_) {
+        if (&to == &from) continue;
         if (++moves_ > kMovesMax) return false;
         std::vector<int> moved = layers;
-        --moved[from];
-        ++moved[to];
+        for (const std::size_t i : from) --moved[i];
+        for (const std::size_t i : to) ++moved[i];
         const auto worth = worth_of(moved);
         if (!worth || !(*worth < best)) continue;
         best = *worth;
@@ -121,6 +158,7 @@ class LayerSearch {
 
   const Job& job_;
   SimulateOptions options_;
+  std::vector<std::vector<std::size_t>> shares_;
   PipelineCache cache_;
   int moves_ = 0;
 };
@@ -180,15 +218,9 @@ Job with_found_splits(const Job& job, const SimulateOptions& options) {
   Plan& plan = found.plan;
   const bool layers = std::exchange(plan.layers_by_cost, false);
   const bool micro_batches = std::exchange(plan.micro_batches_by_cost, false);
-  if (layers && plan.schedule == model::ScheduleKind::ZeroBubbleV) {
-    found.warnings.emplace_back(
-        "plan.layers_per_stage auto: policy.schedule zb-v needs two equal chunks a stage; the "
-        "layers "
-        "stay even");
-  } else if (layers) {
+  if (layers) {
     Job even = found;
-    even.plan.layers_per_virtual_stage =
-        model::layers_of_virtual_stages(found.transformer, found.plan);
+    even.plan.layers_per_virtual_stage = even_layers(found);
     if (!is_legal(even)) return found;
     plan.layers_per_virtual_stage = even.plan.layers_per_virtual_stage;
     // Flows, disturbances and failures are laid over the split that is best without them.

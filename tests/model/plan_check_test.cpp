@@ -1,9 +1,11 @@
 #include "model/plan_check.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <gtest/gtest.h>
 
+#include "model/layer_split.h"
 #include "model/nearest_plans.h"
 #include "tests/model/zoo_for_tests.h"
 
@@ -300,6 +302,22 @@ TEST(NearestPlans, TensorThatDividesTheHeads) {
   ASSERT_EQ(nearest.size(), 2u);  // No third one: two answers turn the same keys.
   EXPECT_EQ(nearest[0].change, "plan.tensor 6 → 8, plan.data 8 → 6");
   EXPECT_EQ(nearest[1].change, "plan.tensor 6 → 4, plan.data 8 → 12");
+}
+
+// Layers given by hand may be what does not fit: even ones are offered, and once.
+TEST(NearestPlans, LeavesLayersGivenByHandOut) {
+  NearestPlansOptions options;
+  options.accepts = [](const Plan& plan) {
+    const std::vector<int> layers = layers_of_virtual_stages(kGpt, plan);
+    return *std::max_element(layers.begin(), layers.end()) <= 8;
+  };
+  const Plan plan{.pipeline = 4, .global_batch = 64, .layers_per_virtual_stage = {0, 0, 0, 32}};
+  const auto nearest = nearest_legal_plans(kGpt, plan, cluster_of(4), megatron(), options);
+  ASSERT_FALSE(nearest.empty());
+  EXPECT_EQ(nearest.front().change, "plan.layers_per_stage [0, 0, 0, 32] → even");
+  for (const NearestPlan& near : nearest) {
+    EXPECT_EQ(near.change.find("[8, 8, 8, 8]"), std::string::npos) << near.change;
+  }
 }
 
 }  // namespace

@@ -78,10 +78,30 @@ TEST(BadInput, OptionsOfTheCommandLineAreCheckedLikeTheFile) {
             "--set: error: 'plan..tensor' is not the path of a key\n"
             "  allowed: keys joined by dots, items of a list by number: cluster.nodes[1].count\n"
             "1 error; nothing was run\n");
+  EXPECT_EQ(refusal({.set = {"plan.tensr=null"}}),
+            "--set: error: plan.tensr: is not there to be taken away\n"
+            "  allowed: a key of the file\n"
+            "1 error; nothing was run\n");
+  EXPECT_EQ(refusal({.set = {"plan.layers_per_stage=autoo", "plan.tensor_per_stage=[]",
+                             "plan.tensor=null"}}),
+            "--set: error: plan.tensor_per_stage: is an empty list\n"
+            "  allowed: a size for each stage, such as [4, 4, 2]\n"
+            "--set: error: plan.layers_per_stage: holds 'autoo'\n"
+            "  allowed: auto, or layers of each stage, such as [4, 4, 5]\n"
+            "2 errors; nothing was run\n");
   EXPECT_EQ(refusal({.sweep = {"plan.tensor=1,two"}}),
             "--sweep: error: plan.tensor: 'two' is not a whole number\n"
             "  allowed: a whole number from 1 to 1000000\n"
             "1 error; nothing was run\n");
+}
+
+// One of two keys that exclude each other can be tried without touching the file.
+TEST(BadInput, NullTakesAKeyAway) {
+  const auto jobs = load_scenario(
+      "scenarios/llama-3-8b-h200.yaml",
+      {.set = {"plan.tensor=null", "plan.tensor_per_stage=[2, 2]", "plan.pipeline=2"}});
+  ASSERT_TRUE(jobs) << to_text(jobs.error());
+  EXPECT_EQ(jobs->front().plan.tensor_per_stage, (std::vector<int>{2, 2}));
 }
 
 TEST(BadInput, SweepsOfNothingOrTwiceTheSame) {

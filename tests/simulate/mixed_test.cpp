@@ -251,6 +251,25 @@ TEST(Mixed, FoundLayersAreTheBestOfAllSplits) {
   }
 }
 
+// Two equal chunks a stage, so that a stage's two shares move together: of all splits of that form
+// the one that was found is the best.
+TEST(Mixed, FoundLayersOfTwoEqualChunksAreTheBestOfAllSplits) {
+  const std::string schedule = "policy: {schedule: zb-v}\n";
+  const SimulationReport found =
+      quick_report(stages_on_two_kinds(", model_chunks: 2, layers_per_stage: auto") + schedule);
+  for (int first = 10; first < 20; ++first) {
+    const std::string a = std::to_string(first), b = std::to_string(20 - first);
+    const SimulationReport other =
+        quick_report(stages_on_two_kinds(", model_chunks: 2, layers_per_stage: [" + a + ", " + b +
+                                         ", " + b + ", " + a + "]") +
+                     schedule);
+    EXPECT_TRUE(!other.fits || other.step_time >= found.step_time) << first;
+  }
+  const SimulationReport even = quick_report(
+      stages_on_two_kinds(", model_chunks: 2, layers_per_stage: [10, 10, 10, 10]") + schedule);
+  EXPECT_GT(even.step_time, 1.2 * found.step_time);
+}
+
 // NCCL leaves LL128 out between compute capabilities before Hopper.
 TEST(Mixed, NoLl128BetweenA100AndV100) {
   const model::Job job = job_from(replicas_on_two_kinds(""));
