@@ -22,6 +22,8 @@ using model::Plan;
 constexpr std::size_t kCompiledBytes = 256U << 20U;
 constexpr std::size_t kRoundFirst = 64;
 constexpr std::size_t kRoundMax = 1024;
+// Where nothing is pruned between rounds; each round ends with threads that wait for the last one.
+constexpr std::size_t kRoundOfAll = 4096;
 
 bool ranks_before(const Candidate& a, const Candidate& b) {
   return std::tie(a.time, a.memory, a.code) < std::tie(b.time, b.memory, b.code);
@@ -229,7 +231,7 @@ void Candidates::evaluate_all(const ProgressCallback& progress) {
   std::vector<std::size_t> round;
   for (std::size_t place = 0; place < fitting_.size(); ++place) {
     round.push_back(place);
-    if (round.size() < kRoundMax && place + 1 < fitting_.size()) continue;
+    if (round.size() < kRoundOfAll && place + 1 < fitting_.size()) continue;
     evaluate(round);
     round.clear();
     if (progress) {

@@ -17,7 +17,8 @@ using model::Processes;
 
 enum Tag { kHello = 1, kToQueue = 2, kToThread = 16 };  // kToThread + number of the thread.
 
-constexpr std::size_t kHeapMax = 64;
+constexpr std::size_t kHeapMax = 16;
+constexpr int kHeapsAhead = 2;  // One that a helper works at and one that waits for it.
 constexpr std::chrono::microseconds kLongestPause{200};
 
 }  // namespace
@@ -48,7 +49,9 @@ SharedWork::SharedWork(Processes* processes) : processes_(processes) {
     const int num_threads = ByteReader(hello.bytes).get<int>();
     for (int thread = 0; thread < num_threads; ++thread) helpers_.push_back({rank, thread});
   }
-  idle_ = helpers_;
+  for (int heap = 0; heap < kHeapsAhead; ++heap) {
+    idle_.insert(idle_.end(), helpers_.begin(), helpers_.end());
+  }
 }
 
 SharedWork::~SharedWork() {
@@ -111,9 +114,9 @@ void SharedWork::serve(Queue& queue, const Pieces& pieces) {
 }
 
 // Large heaps first, so that few messages are sent, single pieces at the end, so that all end
-// together.
+// together. The first pieces may be the longest by far: a heap is a small part of what is left.
 void SharedWork::give(const Helper& helper, Queue& queue, const Pieces& pieces) {
-  const std::size_t share = queue.left() / (4 * (helpers_.size() + 1));
+  const std::size_t share = queue.left() / (16 * (helpers_.size() + 1));
   const auto [first, end] = queue.take(std::clamp<std::size_t>(share, 1, kHeapMax));
   if (first == end) {
     idle_.push_back(helper);
