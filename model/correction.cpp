@@ -11,7 +11,9 @@ double log_correction(const CorrectionTable& table, const CorrectionPoint& point
   double weights = kernel.shrinkage, sum = 0;
   const std::size_t size = table.x.size();
   for (std::size_t i = 0; i < size; ++i) {
-    const float dx = table.x[i] - point.x, dy = table.y[i] - point.y, dz = table.z[i] - point.z;
+    const float dx = table.x[i] - point.x;
+    if (dx * dx * inverse_square >= 1) continue;  // Most rows, and a third of the reading.
+    const float dy = table.y[i] - point.y, dz = table.z[i] - point.z;
     const float family = table.family[i] == point.family ? 0.0f : step_square;
     const float u = (dx * dx + dy * dy + dz * dz + family) * inverse_square;
     if (u >= 1) continue;
