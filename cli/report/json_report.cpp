@@ -59,6 +59,7 @@ void write_memory(JsonWriter& json, const sim::SimulationReport& report) {
   for (const sim::StageMemory& stage : report.memory) {
     json.begin_object();
     json.member("stage", stage.stage);
+    if (!stage.side.empty()) json.member("side", stage.side);
     json.member("peak_bytes", stage.peak.value);
     for (const MemoryPart& part : memory_parts(stage)) json.member(part.key, part.amount.value);
     json.member("largest_term", stage.largest_term);
