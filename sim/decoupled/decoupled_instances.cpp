@@ -22,13 +22,14 @@ using policies::DecoupledFeed;
 using Nanoseconds = std::int64_t;
 
 enum class Event : std::uint8_t {
-  Sent,         // Activations have left a forward rank, or an input of weight gradients a backward.
+  FeedSent,     // Activations have left a forward rank.
   WeightDone,   // A forward rank needs the input no more.
   Forward,      // A forward may start: its input is there, or the weights are.
   Feed,         // What a backward rank was sent is there.
   Gradient,     // From the next stage.
   WeightInput,  // At a forward rank.
   Released,     // A micro-batch is finished at a backward rank.
+  InputSent,    // The input of its weight gradients has left it.
   Free,         // The rank's lane, or room at the backward rank.
 };
 
@@ -173,21 +174,34 @@ class Simulation {
         rank.weight_inputs.pop_front();
         count_weight_inputs(now.rank, 1);
         break;
-      case Event::Sent:
-        is_forward(now.rank) ? count_activations(now.rank, -1) : count_weight_inputs(now.rank, -1);
+      case Event::FeedSent:
+        count_activations(now.rank, -1);
         break;
       case Event::WeightDone:
         count_weight_inputs(now.rank, -1);
         break;
       case Event::Released:
         count_activations(now.rank, -1);
-        rank.finished_at.push_back(now_);
-        for (int instance = 0; instance < spec_.forward_instances; ++instance) {
-          push(now_, forward_rank(instance, stage_of(now.rank)), Event::Free, 0);
+        if (leaves_weights(now.micro_batch)) {
+          count_weight_inputs(now.rank, 1);
+        } else {
+          make_room(now.rank);
         }
+        break;
+      case Event::InputSent:
+        count_weight_inputs(now.rank, -1);
+        make_room(now.rank);
         break;
       case Event::Free:
         break;
+    }
+  }
+
+  // A backward rank is done with one more micro-batch.
+  void make_room(int rank) {
+    rank_at(rank).finished_at.push_back(now_);
+    for (int instance = 0; instance < spec_.forward_instances; ++instance) {
+      push(now_, forward_rank(instance, stage_of(rank)), Event::Free, 0);
     }
   }
 
@@ -215,8 +229,8 @@ class Simulation {
     }
   }
 
-  // By place in the order of the backward rank, so that what is on its way has its place and no
-  // later micro-batch can take that of an earlier one.
+  // By place in the order of the backward rank, so that what is on its way has its place. A
+  // micro-batch has it until the input of its weight gradients has been sent, too.
   bool has_room(int micro_batch, int stage) {
     const int most = spec_.stages[static_cast<std::size_t>(stage)].waiting_max;
     const Rank& dual = rank_at(backward_rank(micro_batch, stage));
@@ -263,7 +277,7 @@ class Simulation {
     rank_at(dual).input[static_cast<std::size_t>(micro_batch)] = sent;
     push(sent.arrived, dual, Event::Feed, micro_batch);
     if (!feeds_input()) {
-      push(sent.arrived, rank, Event::Sent, micro_batch);
+      push(sent.arrived, rank, Event::FeedSent, micro_batch);
     }
   }
 
@@ -271,11 +285,21 @@ class Simulation {
     int& now = rank_at(rank).activations;
     now += change;
     report_of(rank).activations_max = std::max(report_of(rank).activations_max, now);
+    note_held(rank);
   }
   void count_weight_inputs(int rank, int change) {
     int& now = rank_at(rank).weight_inputs_held;
     now += change;
     report_of(rank).weight_inputs_max = std::max(report_of(rank).weight_inputs_max, now);
+    note_held(rank);
+  }
+  void note_held(int rank) {
+    const Rank& state = rank_at(rank);
+    const DecoupledSizes& sizes =
+        is_forward(rank) ? costs(rank).on_forward : costs(rank).on_backward;
+    const model::Bytes held = static_cast<double>(state.activations) * sizes.activation +
+                              static_cast<double>(state.weight_inputs_held) * sizes.weight_input;
+    report_of(rank).held_max = std::max(report_of(rank).held_max, held);
   }
 
   // The lane has been empty since its last task: until `came` was made that is bubble, while it was
@@ -339,9 +363,8 @@ class Simulation {
       const Transfer sent{end, send(rank, kAcross, end, costs(rank).weight_input)};
       const int dual = forward_rank(micro_batch, stage);
       rank_at(dual).weight_inputs.push_back(sent);
-      count_weight_inputs(rank, 1);
       push(sent.arrived, dual, Event::WeightInput, micro_batch);
-      push(sent.arrived, rank, Event::Sent, micro_batch);
+      push(sent.arrived, rank, Event::InputSent, micro_batch);
     }
     push(end, rank, Event::Released, micro_batch);
   }

@@ -152,13 +152,12 @@ class Crossing {
   model::GroupTopology forward_, backward_;
 };
 
-// Micro-batches that a rank of the stage has memory for, at least one.
-int activations_that_fit(const model::StageCost& stage, Bytes limit) {
+// Micro-batches of which a rank of the stage can keep `each`, at least one.
+int micro_batches_that_fit(const model::StageCost& stage, Bytes each, Bytes limit) {
   const Bytes fixed =
       stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
-  const Bytes activation = stage.chunks.front().activation;
-  if (!(activation > Bytes{0})) return 0;
-  const double room = std::floor(ratio((limit - fixed) / activation));
+  if (!(each > Bytes{0})) return 0;
+  const double room = std::floor(ratio((limit - fixed) / each));
   return static_cast<int>(std::clamp(room, 1.0, 1e6));
 }
 
@@ -180,9 +179,11 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
       return crossing.time(static_cast<double>(tensor_backward) * a_rank);
     };
     const Bytes weights = static_cast<double>(tensor_forward) * there.parameters;
-    // An input of weight gradients stays until it is sent.
-    const Bytes room_here =
-        result.leaves_gradients ? limits[s] - backward.weight_gradient_input : limits[s];
+    const auto sizes_of = [&](const model::ChunkCost& chunk) {
+      return DecoupledSizes{chunk.activation,
+                            result.leaves_gradients ? chunk.weight_gradient_input : Bytes{}};
+    };
+    const DecoupledSizes on_forward = sizes_of(forward), on_backward = sizes_of(backward);
     DecoupledStage stage{
         .forward = forward.forward,
         .again = backward.forward,
@@ -196,10 +197,15 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
         .reduce = backward.gradient_reduce,
         .optimizer = here.optimizer + backward.parameter_gather,
         .weights = crossing.time(weights),
-        // All that is fed may be unsent.
-        .waiting_max =
-            std::min(activations_that_fit(here, room_here),
-                     activations_that_fit(forward_ranks.spec.stages[s], limits_there[s])),
+        // All that is fed may be unsent; the input of weight gradients takes the place of the
+        // activations until it is sent.
+        .waiting_max = std::min(
+            micro_batches_that_fit(here, std::max(on_backward.activation, on_backward.weight_input),
+                                   limits[s]),
+            micro_batches_that_fit(forward_ranks.spec.stages[s], on_forward.activation,
+                                   limits_there[s])),
+        .on_forward = on_forward,
+        .on_backward = on_backward,
         .send_activation = result.forward_program.spec.hop(static_cast<int>(s)).activation};
     if (s > 0) {
       const int before = static_cast<int>(s) - 1;

@@ -22,6 +22,12 @@
 
 namespace megatwin::sim {
 
+// What a micro-batch keeps on a rank.
+struct DecoupledSizes {
+  model::Bytes activation;
+  model::Bytes weight_input;  // Of weight gradients that are left to the forward side.
+};
+
 // One stage; all micro-batches are alike.
 struct DecoupledStage {
   model::Instant forward;            // On a forward rank.
@@ -34,8 +40,9 @@ struct DecoupledStage {
   model::Instant gradients;          // A forward rank's gradients of the step, on their way.
   model::Instant reduce;             // Over the backward instances.
   model::Instant optimizer;
-  model::Instant weights;          // To the forward ranks, once a step.
-  int waiting_max = 0;             // Micro-batches fed and not finished; 0 for no bound.
+  model::Instant weights;  // To the forward ranks, once a step.
+  int waiting_max = 0;     // Micro-batches fed and not finished; 0 for no bound.
+  DecoupledSizes on_forward, on_backward;
   model::Instant send_activation;  // To the next stage of the same side …
   model::Instant send_gradient;    // … and to the one before.
 };
@@ -66,6 +73,7 @@ struct DecoupledRank {
   int activations_max = 0;
   // Inputs of weight gradients left to the forward side: there, or on the way there.
   int weight_inputs_max = 0;
+  model::Bytes held_max;  // Of both together.
 };
 
 struct DecoupledResult {

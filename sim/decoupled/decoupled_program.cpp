@@ -150,6 +150,9 @@ DecoupledResult simulate_as_program(const DecoupledSpec& spec) {
     const bool is_forward = unit < num_stages;
     const auto [unsent, unfinished] =
         activations_max(spec, StageTimes(costs, run.times, rank.stage.value));
+    const int held = is_forward ? unsent : unfinished;
+    const DecoupledStage& stage = spec.stages[static_cast<std::size_t>(rank.stage.value)];
+    const DecoupledSizes& sizes = is_forward ? stage.on_forward : stage.on_backward;
     result.ranks.push_back({.forward_side = is_forward,
                             .stage = rank.stage,
                             .busy = rank.compute,
@@ -158,7 +161,8 @@ DecoupledResult simulate_as_program(const DecoupledSpec& spec) {
                             .optimizer = rank.optimizer,
                             .bubble = rank.bubble,
                             .finish = rank.finish,
-                            .activations_max = is_forward ? unsent : unfinished});
+                            .activations_max = held,
+                            .held_max = static_cast<double>(held) * sizes.activation});
   }
   return result;
 }

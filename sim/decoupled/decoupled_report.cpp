@@ -30,6 +30,7 @@ PipelineResult one_of_each(int stages) {
 // Of all instances of a side, the most at once.
 struct Held {
   int activations = 0, weight_inputs = 0;
+  Bytes together;
 };
 Held held_at(const DecoupledResult& result, bool forward_side, int stage) {
   Held held;
@@ -37,21 +38,19 @@ Held held_at(const DecoupledResult& result, bool forward_side, int stage) {
     if (rank.forward_side != forward_side || rank.stage.value != stage) continue;
     held.activations = std::max(held.activations, rank.activations_max);
     held.weight_inputs = std::max(held.weight_inputs, rank.weight_inputs_max);
+    held.together = std::max(held.together, rank.held_max);
   }
   return held;
 }
 
-// Memory of one side. Activations and inputs of weight gradients are taken to be at their most at
-// one time.
+// Memory of one side.
 void fill_memory_of(const Job& job, JobProgram program, const DecoupledResult& result,
                     bool forward_side, SimulationReport& report) {
   const int stages = job.plan.pipeline;
   program.spec.micro_batches = 1;  // As in one_of_each().
   for (int s = 0; s < stages; ++s) {
-    const Held held = held_at(result, forward_side, s);
     model::ChunkCost& chunk = program.spec.stages[static_cast<std::size_t>(s)].chunks.front();
-    chunk.activation = static_cast<double>(held.activations) * chunk.activation +
-                       static_cast<double>(held.weight_inputs) * chunk.weight_gradient_input;
+    chunk.activation = held_at(result, forward_side, s).together;
     if (forward_side) chunk.backward_transient = {};
   }
   fill_memory(job, {program}, one_of_each(stages), report);
@@ -62,7 +61,8 @@ void fill_memory_of(const Job& job, JobProgram program, const DecoupledResult& r
     if (!memory.largest_term.starts_with("activations")) continue;
     memory.largest_term = "activations of " + std::to_string(held.activations) + " micro-batches";
     if (held.weight_inputs > 0) {
-      memory.largest_term += ", weight gradients' inputs of " + std::to_string(held.weight_inputs);
+      memory.largest_term +=
+          ", weight gradients' inputs of up to " + std::to_string(held.weight_inputs);
     }
   }
 }

@@ -111,6 +111,15 @@ TEST(DecoupledPipeline, CountsInputsOfWeightGradients) {
   // At 24 the last forward ends; seven inputs have come at 4, 7, … 22, and wait.
   EXPECT_EQ(result.ranks[0].weight_inputs_max, 7);
   EXPECT_EQ(result.ranks[1].weight_inputs_max, 1);
+  // Slow to leave, inputs fill a backward rank as activations do, and a bound holds for both.
+  spec.stages[0].weight_input = {9};
+  spec.stages[0].on_backward = {.activation = {100}, .weight_input = {100}};
+  const DecoupledResult free = simulate_decoupled(spec);
+  EXPECT_GT(free.ranks[1].held_max.value, 300);
+  spec.stages[0].waiting_max = 3;
+  const DecoupledResult bounded = simulate_decoupled(spec);
+  EXPECT_EQ(bounded.ranks[1].held_max.value, 300);
+  EXPECT_GE(bounded.makespan, free.makespan);
 }
 
 // One forward rank as fast as two backward ranks: F : B = 1 : 2 keeps all three busy. p = 1, m = 8,

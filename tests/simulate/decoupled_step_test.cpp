@@ -117,6 +117,21 @@ TEST(DecoupledStep, WeightGradientsLeftBehindAreHeld) {
             forward_activations("feed: activations"));
 }
 
+// The bound on what is fed is such that it fits, with and without weight gradients left behind.
+TEST(DecoupledStep, WhatIsFedFits) {
+  for (const char* share : {"0", "0.5", "1", "auto"}) {
+    const model::Job job = job_from(
+        "model: {name: gpt-7.5b, vocab_size: 51200}\n"
+        "cluster: {nodes: [{type: dgx-a100-80g, count: 2}]}\n"
+        "plan: {tensor: 2, pipeline: 4, data: 1, micro_batch: 1, global_batch: 64}\n"
+        "policy: {schedule: fbd, feed: activations, weight_gradients_on_forward: " +
+        std::string(share) + "}\n");
+    const SimulationReport report = report_with(job);
+    EXPECT_TRUE(report.fits);
+    EXPECT_GT(ratio(report.sides[1].memory_peak / report.sides[1].memory_limit), 0.5) << share;
+  }
+}
+
 TEST(DecoupledStep, MemoryNamesSideAndStage) {
   const SimulationReport report = report_with(job_of("feed: stage-input"));
   ASSERT_EQ(report.memory.size(), 8u);
