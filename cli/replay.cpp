@@ -50,7 +50,7 @@ model::Result<ReplayInput> read_input(const ReplayArguments& arguments) {
   for (const std::string& problem : problems)
     faults.push_back(option_problem(arguments.file, problem, ""));
   if (faults.empty() &&
-      exec::program_hash(exec::host_program_spec(input.job)) != input.log.program_hash) {
+      exec::program_hash(exec::host_program_specs(input.job)) != input.log.program_hash) {
     faults.push_back(
         option_problem(arguments.log, "is the log of another job",
                        "one of the same model, plan and schedule as " + arguments.file));
@@ -70,23 +70,24 @@ policies::Order executed(const model::ExecutorLog& log) {
 
 // Steps of which the simulator, with the logged picks forced on it, runs the same orders. The first
 // rank of each stage stands for the others.
-int steps_simulated_alike(const model::ProgramSpec& spec, const traces::RunLog& log) {
+int steps_simulated_alike(const std::vector<model::ProgramSpec>& specs, const traces::RunLog& log) {
   std::map<int, std::map<int, const model::ExecutorLog*>> steps;  // Step, stage.
   for (const traces::LoggedStep& step : log.steps) {
     steps[step.step].emplace(step.stage.value, &step.log);
   }
   int alike = 0;
   for (const auto& [number, stages] : steps) {
-    const auto forced = [&stages = stages](const model::Program& program, model::RankId) {
-      return std::make_unique<policies::RecordedPicks>(stages.at(program.stage.value)->decisions);
+    // A simulated rank is a stage, of a decoupled pipeline a stage of a side.
+    const auto forced = [&stages = stages](const model::Program&, model::RankId rank) {
+      return std::make_unique<policies::RecordedPicks>(stages.at(rank.value)->decisions);
     };
     sim::SimulationOptions options{.executor = exec::executor_options(log)};
     if (log.policy != "list") options.policy = forced;
-    const sim::PipelineResult result = sim::simulate_pipeline(spec, sim::Engine::Events, options);
+    const sim::PipelineResult result = sim::simulate_sides(specs, options);
     const bool same =
         result.stalled.empty() &&
         std::all_of(result.ranks.begin(), result.ranks.end(), [&](const sim::RankResult& rank) {
-          return rank.order == executed(*stages.at(rank.stage.value));
+          return rank.order == executed(*stages.at(rank.rank.value));
         });
     alike += same ? 1 : 0;
   }
@@ -138,8 +139,8 @@ int replay_command(const ReplayArguments& arguments, Console& console) {
     print_diagnostics(input.error(), arguments.json_diagnostics, console);
     return kExitBadInput;
   }
-  const model::ProgramSpec spec = exec::host_program_spec(input->job);
-  ReplayAnswer answer{.steps = exec::replay_log(spec, input->log, input->policy)};
+  const std::vector<model::ProgramSpec> specs = exec::host_program_specs(input->job);
+  ReplayAnswer answer{.steps = exec::replay_log(specs, input->log, input->policy)};
   std::map<int, int> numbers;
   for (const exec::ReplayedStep& step : answer.steps) {
     numbers[step.step] = 1;
@@ -148,7 +149,7 @@ int replay_command(const ReplayArguments& arguments, Console& console) {
     answer.different += step.difference.empty() ? 0 : 1;
   }
   answer.num_steps = static_cast<int>(numbers.size());
-  answer.simulated_alike = steps_simulated_alike(spec, input->log);
+  answer.simulated_alike = steps_simulated_alike(specs, input->log);
   print(answer, arguments, console);
   return answer.different == 0 && answer.simulated_alike == answer.num_steps ? kExitAnswer
                                                                              : kExitRefused;

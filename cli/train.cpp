@@ -19,7 +19,6 @@
 #include "cli/training_lines.h"
 #include "exec/run_log.h"
 #include "model/processes.h"
-#include "model/rank_layout.h"
 #include "traces/executor_log.h"
 
 namespace megatwin::cli {
@@ -106,13 +105,13 @@ Prepared prepare(TrainInput& input, const TrainArguments& arguments, Console& co
   const std::vector<std::string> reasons = exec::host_job_problems(job);
   if (!reasons.empty()) return {nullptr, refuse(arguments, reasons, console)};
   if (input.replay &&
-      input.replay->program_hash != exec::program_hash(exec::host_program_spec(job))) {
+      input.replay->program_hash != exec::program_hash(exec::host_program_specs(job))) {
     return {nullptr, complain({option_problem(arguments.replay, "is the log of another job",
                                               "one of the same model, plan and schedule")},
                               arguments, console)};
   }
   if (const model::Processes* processes = input.request.processes) {
-    const int ranks = model::RankLayout(job.plan).num_ranks();
+    const int ranks = exec::host_layout(job.plan).num_ranks();
     if (ranks % processes->size() != 0) {
       return {nullptr,
               complain({option_problem("mpirun -n " + std::to_string(processes->size()),
@@ -192,7 +191,7 @@ int read_all(const TrainArguments& arguments, model::Processes* processes, Conso
 std::string what_is_trained(const TrainInput& input, const exec::Training& training) {
   return "trains " + input.name + " from step " + std::to_string(training.first_step()) + " to " +
          std::to_string(training.job().steps) + " by program " +
-         std::to_string(exec::program_hash(exec::host_program_spec(training.job())));
+         std::to_string(exec::program_hash(exec::host_program_specs(training.job())));
 }
 
 int train_together(const TrainArguments& arguments, model::Processes& processes, Console& console) {
@@ -226,7 +225,7 @@ int print_launch(const TrainArguments& arguments, Console& console) {
   const auto reasons = exec::host_problems(input->request.transformer, input->request.plan);
   if (!reasons.empty()) return refuse(arguments, reasons, console);
   console.out << training_launch_line(arguments,
-                                      model::RankLayout(input->request.plan).num_ranks());
+                                      exec::host_layout(input->request.plan).num_ranks());
   return kExitAnswer;
 }
 

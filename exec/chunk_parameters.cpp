@@ -49,12 +49,12 @@ std::int64_t gradient_workspace(const ModelShape& shape, const ParameterBundle& 
 }
 
 ChunkParameters::ChunkParameters(const ModelShape& shape, const ParameterTable& table,
-                                 std::uint64_t seed, const RankGroups& groups)
+                                 const Use& use, const RankGroups& groups)
     : shape_(shape), table_(table), groups_(groups) {
   const ReplicaMember member{groups.data.member(), groups.expert_data.member()};
   const HeldSizes sizes = held_sizes(shape, table, member);
   weights_.resize(static_cast<std::size_t>(sizes.weights));
-  gradients_.resize(static_cast<std::size_t>(sizes.gradients));
+  gradients_.resize(static_cast<std::size_t>(use.forward_only ? 0 : sizes.gradients));
   Layout weights;
   Layout gradients;
   for (const ParameterUnit& unit : table.units) {
@@ -65,10 +65,13 @@ ChunkParameters::ChunkParameters(const ModelShape& shape, const ParameterTable& 
     held.stepped = stepped_slice(shape, unit, replica);
     held.weights_at = shape.shards_weights() ? shard : unit.place;
     held.gradients_at = shape.shards_gradients() ? shard : unit.place;
+    if (use.forward_only) {
+      held.stepped = held.gradients_at = {unit.place.offset, 0};
+    }
     held.weights = weights.take(held.weights_at.size).of(std::span<float>(weights_));
     held.gradients = gradients.take(held.gradients_at.size).of(std::span<float>(gradients_));
     start_parameters(
-        {.table = table, .num_layers = shape.num_layers, .seed = seed, .held = held.weights_at},
+        {.table = table, .num_layers = shape.num_layers, .seed = use.seed, .held = held.weights_at},
         held.weights);
   }
 }

@@ -44,8 +44,13 @@ std::int64_t gradient_workspace(const ModelShape& shape, const ParameterBundle& 
 
 class ChunkParameters {
  public:
-  // Shape and table are borrowed. All weights start from `seed`.
-  ChunkParameters(const ModelShape& shape, const ParameterTable& table, std::uint64_t seed,
+  // All weights start from `seed`. Of a forward only there are neither gradients nor steps.
+  struct Use {
+    std::uint64_t seed = 1;
+    bool forward_only = false;
+  };
+  // Shape and table are borrowed.
+  ChunkParameters(const ModelShape& shape, const ParameterTable& table, const Use& use,
                   const RankGroups& groups);
 
   // The whole weights of a bundle: those here, or gathered into `workspace`. All replicas call

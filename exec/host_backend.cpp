@@ -25,6 +25,7 @@ void HostBackend::start_step(int step) {
   MEGATWIN_ASSERT(lane_.empty() && outbox_.empty(), "step ", step, " starts before the last ended");
   step_ = step;
   may_send_.assign(static_cast<std::size_t>(setup_.program.num_tasks()), false);
+  may_cross_ = may_send_;
   executed_.clear();
   losses_.assign(static_cast<std::size_t>(setup_.program.shape.micro_batches), 0);
 }
@@ -36,6 +37,10 @@ void HostBackend::issue_send(RankId, TaskId producer) {
   if (outbox_.count(producer) > 0) {
     send(producer);
   }
+}
+
+void HostBackend::issue_crossing(RankId, TaskId producer) {
+  may_cross_[static_cast<std::size_t>(producer.value)] = true;
 }
 
 void HostBackend::issue_gather(RankId, model::ChunkId chunk) {
@@ -102,7 +107,14 @@ void HostBackend::run_task(TaskId id) {
   if (setup_.job.hooks.before_task) {
     setup_.job.hooks.before_task(moment);
   }
-  RankModel::Outcome outcome = setup_.model.run(task, step_, take_input(id));
+  const std::vector<float> input = take_input(id);
+  const bool crosses = setup_.program.crosses(id);
+  const bool feeds_input =
+      task.kind == TaskKind::Forward && !setup_.job.plan.decoupled.ship_activations;
+  if (crosses && feeds_input) {
+    cross(id, input);
+  }
+  RankModel::Outcome outcome = setup_.model.run(task, step_, input);
   if (setup_.job.hooks.after_task) {
     setup_.job.hooks.after_task(moment, outcome.message);
   }
@@ -111,6 +123,9 @@ void HostBackend::run_task(TaskId id) {
   if (records()) record(model::Lane::Compute, event_kind(task.kind), task, start);
   if (outcome.loss) {
     losses_[static_cast<std::size_t>(task.micro_batch.value)] = *outcome.loss;
+  }
+  if (crosses && !feeds_input) {
+    cross(id, std::move(outcome.crossing));
   }
   if (outcome.message.empty()) {
     return;
@@ -155,6 +170,18 @@ void HostBackend::send(TaskId producer) {
   made_at_.erase(made_at);
 }
 
+void HostBackend::cross(TaskId producer, std::vector<float> message) {
+  MEGATWIN_ASSERT(may_cross_[static_cast<std::size_t>(producer.value)], producer.value);
+  const Message& crossing = setup_.program.crossings[static_cast<std::size_t>(producer.value)];
+  const RankId other = on_other_side(crossing.stage);
+  if (message.empty()) {
+    setup_.world.post(other,
+                      {.kind = ExecutorEventKind::MessageArrived, .id = crossing.task.value});
+  } else {
+    setup_.world.deliver(other, crossing.task, std::move(message));
+  }
+}
+
 void HostBackend::note_event(const ExecutorEvent& event) {
   const auto end = [&](std::map<model::ChunkId, model::Instant>& issued, model::EventKind kind) {
     const auto found = issued.find({event.id});
@@ -191,7 +218,10 @@ void HostBackend::record(model::Lane lane, model::EventKind kind, const Task& ta
 
 std::vector<float> HostBackend::take_input(TaskId id) {
   const Task& task = setup_.program.tasks[static_cast<std::size_t>(id.value)];
-  if (task.kind == TaskKind::BackwardWeight || is_first_of_pipeline(task)) {
+  const bool has_none = task.kind == TaskKind::Recompute
+                            ? !setup_.program.awaits_crossing(id)
+                            : task.kind == TaskKind::BackwardWeight || is_first_of_pipeline(task);
+  if (has_none) {
     return {};
   }
   return setup_.world.mailbox(setup_.rank).take_message(id);
@@ -199,7 +229,15 @@ std::vector<float> HostBackend::take_input(TaskId id) {
 
 RankId HostBackend::at_stage(model::StageId stage) const {
   model::RankCoordinates coordinates = coordinates_;
-  coordinates.pipeline = stage.value;
+  coordinates.pipeline += stage.value - setup_.program.stage.value;
+  return setup_.layout.rank_at(coordinates);
+}
+
+RankId HostBackend::on_other_side(model::StageId stage) const {
+  const model::PipelineShape& shape = setup_.program.shape;
+  model::RankCoordinates coordinates = coordinates_;
+  coordinates.pipeline =
+      stage.value + (shape.side == model::PipelineSide::Forward ? shape.pipeline : 0);
   return setup_.layout.rank_at(coordinates);
 }
 

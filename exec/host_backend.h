@@ -44,6 +44,7 @@ class HostBackend : public policies::Backend {
 
   void issue_task(model::RankId rank, model::TaskId task) override;
   void issue_send(model::RankId rank, model::TaskId producer) override;
+  void issue_crossing(model::RankId rank, model::TaskId producer) override;
   void issue_gather(model::RankId rank, model::ChunkId chunk) override;
   void issue_reduce(model::RankId rank, model::ChunkId chunk) override;
   void issue_optimizer(model::RankId rank) override;
@@ -71,8 +72,10 @@ class HostBackend : public policies::Backend {
   void run_optimizer();
   void send(model::TaskId producer);
   std::vector<float> take_input(model::TaskId task);
-  // The rank that is at `stage` with this rank's other coordinates.
+  void cross(model::TaskId producer, std::vector<float> message);
+  // The rank that is at `stage` of this side with this rank's other coordinates.
   model::RankId at_stage(model::StageId stage) const;
+  model::RankId on_other_side(model::StageId stage) const;
   // The task of this very rank that goes on with the micro-batch after `task`.
   std::optional<model::TaskId> local_consumer(const model::Task& task) const;
   bool is_first_of_pipeline(const model::Task& task) const;
@@ -88,7 +91,7 @@ class HostBackend : public policies::Backend {
   std::deque<model::TaskId> lane_;
   bool optimizer_issued_ = false;
   std::map<model::TaskId, std::vector<float>> outbox_;  // Made, but not sent yet.
-  std::vector<bool> may_send_;                          // By producer.
+  std::vector<bool> may_send_, may_cross_;              // By producer.
   policies::Order executed_;
   std::vector<double> losses_;
   std::string activity_ = "start";

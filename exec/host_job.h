@@ -18,6 +18,7 @@
 #include "model/program/decision_record.h"
 #include "model/program/event_record.h"
 #include "model/program/program_spec.h"
+#include "model/rank_layout.h"
 #include "model/transformer.h"
 #include "model/units.h"
 #include "policies/executor.h"
@@ -98,7 +99,7 @@ struct HostJob {
 
 struct HostRankReport {
   model::RankId rank;
-  model::StageId stage;
+  model::StageId stage;                  // Decoupled: those of the backward side follow the others.
   std::vector<model::ExecutorLog> logs;  // One a step when asked for.
   policies::Order executed;              // Of the last step.
   model::Bytes state;                    // Weights, gradients and optimizer state, throughout.
@@ -127,9 +128,18 @@ struct HostResult {
 // Why `job` cannot run here, in words for the user; empty when it can.
 std::vector<std::string> host_job_problems(const HostJob& job);
 
+// The plan as the ranks of one side of a decoupled pipeline have it; of any other the plan itself.
+model::Plan side_plan(const model::Plan& plan);
+
+// Where the ranks of a run stand. Decoupled: along the pipeline dimension the stages of the forward
+// side, then those of the backward side.
+model::RankLayout host_layout(const model::Plan& plan);
+
 // The pipeline of `job` as every world is told it, with the bytes that the host world holds and no
-// durations.
+// durations: one program, or decoupled that of the forward side and that of the backward side.
 // Requires: host_job_problems() is empty, but for the schedule's own.
+std::vector<model::ProgramSpec> host_program_specs(const HostJob& job);
+// Requires: one program.
 model::ProgramSpec host_program_spec(const HostJob& job);
 
 // Trains. Returns when all ranks have finished or one fault has stopped them; a rank that hangs is

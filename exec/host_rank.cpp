@@ -38,11 +38,11 @@ std::uint64_t hash_of(std::uint64_t hash, std::span<const float> weights) {
 
 RunShared::RunShared(const HostJob& host_job, const LocalRanks& local, Carrier* carrier)
     : job(host_job),
-      spec(host_program_spec(job)),
-      programs(model::build_programs(spec)),
-      orders(job.policy ? std::vector<policies::Order>{} : policies::schedule_orders(spec)),
-      shape(model_shape(job.transformer, job.plan, job.experts)),
-      layout(job.plan),
+      specs(host_program_specs(job)),
+      programs(model::build_programs(specs)),
+      orders(job.policy ? std::vector<policies::Order>{} : policies::schedule_orders(specs)),
+      shape(model_shape(job.transformer, side_plan(job.plan), job.experts)),
+      layout(host_layout(job.plan)),
       lockstep(lockstep_groups(job.plan, layout)),
       world(layout.num_ranks(), local, carrier) {}
 
@@ -77,7 +77,7 @@ HostRank::HostRank(RunShared& shared, RankId rank)
                 make_exchanges(), norm_, shared.start}) {
   groups_.wait_by([this](const auto& done) { wait(done); });
   report_.rank = rank;
-  report_.stage = program_.stage;
+  report_.stage = {coordinates_.pipeline};
 }
 
 void HostRank::run() {
@@ -113,8 +113,12 @@ std::optional<model::ArenaPlan> HostRank::arena_plan() const {
   if (shared_.job.policy) {
     return std::nullopt;
   }
-  const auto stage = static_cast<std::size_t>(coordinates_.pipeline);
-  return model::plan_arena({program_.shape, shared_.spec.stages[stage], shared_.orders[stage]});
+  const auto role = static_cast<std::size_t>(coordinates_.pipeline);
+  const bool is_backward = program_.shape.side == model::PipelineSide::Backward;
+  const model::ProgramSpec& spec = shared_.specs[is_backward ? 1 : 0];
+  return model::plan_arena({program_.shape,
+                            spec.stages[static_cast<std::size_t>(program_.stage.value)],
+                            shared_.orders[role]});
 }
 
 std::vector<ReplicaExchange*> HostRank::make_exchanges() {
@@ -129,7 +133,8 @@ std::vector<ReplicaExchange*> HostRank::make_exchanges() {
                                                                .chunk = {index},
                                                                .units = chunk->units(),
                                                                .table = chunk->table(),
-                                                               .tied = tied_copy(chunk->part())}));
+                                                               .tied = tied_copy(chunk->part()),
+                                                               .other_side = other_side()}));
     exchanges.push_back(exchanges_.back().get());
   }
   return exchanges;
@@ -143,8 +148,19 @@ std::optional<TiedCopy> HostRank::tied_copy(const ChunkPart& part) const {
   const model::PipelineShape& pipeline = program_.shape;
   const int other = part.has_head ? 0 : pipeline.virtual_stages() - 1;
   model::RankCoordinates coordinates = coordinates_;
-  coordinates.pipeline = pipeline.stage_of(other).value;
+  coordinates.pipeline += pipeline.stage_of(other).value - program_.stage.value;
   return TiedCopy{.rank = shared_.layout.rank_at(coordinates), .is_head = part.has_head};
+}
+
+std::optional<OtherSide> HostRank::other_side() const {
+  const model::PipelineShape& pipeline = program_.shape;
+  if (pipeline.side == model::PipelineSide::Both) {
+    return std::nullopt;
+  }
+  const bool steps = pipeline.side == model::PipelineSide::Backward;
+  model::RankCoordinates coordinates = coordinates_;
+  coordinates.pipeline += steps ? -pipeline.pipeline : pipeline.pipeline;
+  return OtherSide{.rank = shared_.layout.rank_at(coordinates), .steps_here = steps};
 }
 
 void HostRank::run_step() {
@@ -222,7 +238,8 @@ bool HostRank::between_steps() {
 // Of the micro-batches whose loss this rank computed, the first of its tensor-parallel group.
 ByteVector HostRank::own_losses() {
   const bool has_head = model_.chunks().back()->part().has_head;
-  if (!has_head || coordinates_.tensor != 0) {
+  const bool is_run_again = program_.shape.side == model::PipelineSide::Backward;
+  if (!has_head || is_run_again || coordinates_.tensor != 0) {
     return {};
   }
   return bytes_of(std::span<const double>(backend_.losses()));

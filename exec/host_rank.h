@@ -34,10 +34,12 @@ struct RunShared {
   const model::Program& program_of(model::RankId rank) const;
   std::string text_of(model::RankId rank, const HostWorld::Activity& activity) const;
 
-  const HostJob job;  // A copy: a rank that hangs may outlive the caller's.
-  model::ProgramSpec spec;
-  std::vector<model::Program> programs;  // One a stage.
-  std::vector<policies::Order> orders;   // One a stage, without a policy.
+  const HostJob job;                      // A copy: a rank that hangs may outlive the caller's.
+  std::vector<model::ProgramSpec> specs;  // One, or one a side.
+  // One a stage, decoupled those of the backward side behind the others: by the coordinate of the
+  // layout along the pipeline.
+  std::vector<model::Program> programs;
+  std::vector<policies::Order> orders;  // Without a policy.
   ModelShape shape;
   model::RankLayout layout;
   std::vector<std::vector<model::RankId>> lockstep;  // By rank.
@@ -74,6 +76,7 @@ class HostRank {
 
   std::optional<model::ArenaPlan> arena_plan() const;
   std::vector<ReplicaExchange*> make_exchanges();
+  std::optional<OtherSide> other_side() const;
   std::optional<TiedCopy> tied_copy(const ChunkPart& part) const;
 
   void run_step();

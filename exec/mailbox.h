@@ -44,6 +44,7 @@ enum class Topic : std::int32_t {
   State,          // The answer.
   WeightsHash,    // Handed from rank to rank at the end.
   Report,         // Of a rank of another process, at the end.
+  SideWeights,    // What the backward side stepped, for the forward side; chunk.
 };
 struct Channel {
   Topic topic = Topic::Group;

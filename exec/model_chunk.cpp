@@ -112,7 +112,7 @@ ModelChunk::ModelChunk(const ModelChunkSetup& setup, const RankGroups& groups)
                               .member = {.tensor = groups.tensor.member(),
                                          .expert = groups.expert.member(),
                                          .expert_tensor = groups.expert_tensor.member()}})),
-      parameters_(shape_, table_, setup.seed, groups_),
+      parameters_(shape_, table_, {setup.seed, setup.forward_only}, groups_),
       buffers_(shape_, part_),
       sizes_(model_chunk_sizes(shape_, part_)) {}
 

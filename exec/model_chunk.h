@@ -40,6 +40,7 @@ struct ModelChunkSetup {
   const ModelShape& shape;
   ChunkPart part;
   std::uint64_t seed = 1;
+  bool forward_only = false;  // Holds neither gradients nor optimizer state.
 };
 
 class ModelChunk {

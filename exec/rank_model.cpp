@@ -22,13 +22,21 @@ Slice inside(const Slice& at, const Slice& places) {
 
 RankModel::RankModel(const Setup& setup, const RankGroups& groups,
                      std::optional<model::ArenaPlan> plan)
-    : job_(setup.job), shape_(setup.shape), coordinates_(setup.coordinates), groups_(groups) {
+    : job_(setup.job),
+      shape_(setup.shape),
+      coordinates_(setup.coordinates),
+      groups_(groups),
+      side_(setup.program.shape.side) {
   if (plan) {
     memory_ = RankMemory(*plan);
   }
   for (const ChunkPart& part : chunk_parts(job_, setup.program.shape, setup.program.stage)) {
     chunks_.push_back(std::make_unique<ModelChunk>(
-        ModelChunkSetup{.shape = shape_, .part = part, .seed = job_.seed}, groups_));
+        ModelChunkSetup{.shape = shape_,
+                        .part = part,
+                        .seed = job_.seed,
+                        .forward_only = side_ == model::PipelineSide::Forward},
+        groups_));
     std::size_t size = 0;
     for (const HeldUnit& unit : chunks_.back()->units()) {
       size += static_cast<std::size_t>(unit.stepped.size);
@@ -62,9 +70,9 @@ RankModel::Outcome RankModel::run(const Task& task, int step, std::span<const fl
       return {};
     }
     case TaskKind::Recompute:
-      break;
+      return recompute(task, step, message);
   }
-  MEGATWIN_ASSERT(false, "the host world does not run ", to_text(task));
+  MEGATWIN_ASSERT(false, "unknown task");
 }
 
 RankModel::Outcome RankModel::forward(const Task& task, int step, std::span<const float> message) {
@@ -86,7 +94,28 @@ RankModel::Outcome RankModel::forward(const Task& task, int step, std::span<cons
     outcome.loss = loss;
   }
   memory_.give_back(transient);
+  if (side_ == model::PipelineSide::Forward) {
+    if (job_.plan.decoupled.ship_activations) {
+      outcome.crossing.assign(saved.begin(), saved.end());
+    }
+    memory_.give_back(activation);
+  }
   return outcome;
+}
+
+// On the backward side the forward is run again, without a word to anybody, or what it kept is
+// taken in.
+RankModel::Outcome RankModel::recompute(const Task& task, int step,
+                                        std::span<const float> message) {
+  if (!job_.plan.decoupled.ship_activations) {
+    forward(task, step, message);
+    return {};
+  }
+  const std::span<float> saved = memory_.take(
+      {BufferKind::Activation, task.chunk, task.micro_batch}, chunk_of(task).sizes().activation);
+  MEGATWIN_ASSERT(saved.size() == message.size(), message.size(), " fed, ", saved.size(), " kept");
+  std::copy(message.begin(), message.end(), saved.begin());
+  return {};
 }
 
 // What the gradients of the weights need is made in the transient buffer. A whole backward uses it

@@ -32,10 +32,12 @@ class RankModel {
   RankModel(const Setup& setup, const RankGroups& groups, std::optional<model::ArenaPlan> plan);
 
   struct Outcome {
-    std::vector<float> message;  // For the next task of the pipeline; empty when there is none.
-    std::optional<double> loss;  // Of the last chunk's forward: of the local tokens.
+    std::vector<float> message;   // For the next task of the pipeline; empty when there is none.
+    std::vector<float> crossing;  // Decoupled: activations, for the backward side.
+    std::optional<double> loss;   // Of the last chunk's forward: of the local tokens.
   };
-  // `message` is what the previous task of the pipeline made; empty when there is none.
+  // `message` is what the previous task of the pipeline made, or the forward side sent across;
+  // empty when there is none.
   Outcome run(const model::Task& task, int step, std::span<const float> message);
 
   // One AdamW step on this replica's part, then all gradients are zero. `step` counts from 0.
@@ -63,6 +65,7 @@ class RankModel {
 
  private:
   Outcome forward(const model::Task& task, int step, std::span<const float> message);
+  Outcome recompute(const model::Task& task, int step, std::span<const float> message);
   Outcome backward(const model::Task& task, int step, std::span<const float> message);
   TokenBatch batch(const model::Task& task, int step) const;
   ModelChunk& chunk_of(const model::Task& task) {
@@ -77,6 +80,7 @@ class RankModel {
   const ModelShape& shape_;
   model::RankCoordinates coordinates_;
   RankGroups groups_;
+  model::PipelineSide side_;
   std::vector<std::unique_ptr<ModelChunk>> chunks_;
   RankMemory memory_;
   struct Moments {

@@ -109,6 +109,10 @@ Slice ReplicaExchange::stepped_by(std::size_t unit, std::size_t member) const {
 
 void ReplicaExchange::join_reduce() {
   MEGATWIN_ASSERT(reduction_ == Waits::Nothing, "chunk ", setup_.chunk.value, " is reduced twice");
+  if (is_forward_side()) {
+    post(ExecutorEventKind::ReduceDone);
+    return;
+  }
   send_local_tokens();
   reduction_ = Waits::LocalTokens;
   advance();
@@ -116,16 +120,26 @@ void ReplicaExchange::join_reduce() {
 
 void ReplicaExchange::join_gather() {
   MEGATWIN_ASSERT(!gathers_, "chunk ", setup_.chunk.value, " is gathered twice");
-  send_weights(Topic::Weights);
-  send_weights(Topic::ExpertWeights);
+  if (!is_forward_side()) {
+    send_weights(Topic::Weights);
+    send_weights(Topic::ExpertWeights);
+  }
   gathers_ = true;
   advance();
 }
 
 void ReplicaExchange::advance() {
+  if (is_forward_side()) {
+    if (gathers_ && take_across()) {
+      gathers_ = false;
+      post(ExecutorEventKind::GatherDone);
+    }
+    return;
+  }
   if (gathers_ && have_come(Topic::Weights) && have_come(Topic::ExpertWeights)) {
     copy_weights(Topic::Weights);
     copy_weights(Topic::ExpertWeights);
+    send_across();
     gathers_ = false;
     post(ExecutorEventKind::GatherDone);
   }
@@ -320,6 +334,31 @@ void ReplicaExchange::copy_weights(Topic topic) {
            weights_at(setup_.units[unit], places));
     });
   }
+}
+
+// All that both ranks hold: alike, since they have the same place among their replicas.
+void ReplicaExchange::send_across() {
+  if (!setup_.other_side) {
+    return;
+  }
+  std::vector<float> letter;
+  for (const HeldUnit& unit : setup_.units) {
+    append(letter, unit.weights);
+  }
+  send(setup_.other_side->rank, channel(Topic::SideWeights), letter);
+}
+
+bool ReplicaExchange::take_across() {
+  const auto letter = setup_.world.mailbox(setup_.rank)
+                          .take_letter(setup_.other_side->rank, channel(Topic::SideWeights));
+  if (!letter) {
+    return false;
+  }
+  Parts parts(values_of<float>(*letter));
+  for (HeldUnit& unit : setup_.units) {
+    copy(parts.next(unit.weights.size()), unit.weights);
+  }
+  return true;
 }
 
 void ReplicaExchange::post(ExecutorEventKind kind) {

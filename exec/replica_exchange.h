@@ -28,6 +28,13 @@ struct TiedCopy {
   bool is_head = false;
 };
 
+// Decoupled: the rank that has the same weights on the other side. The backward side steps them and
+// sends them with each gather.
+struct OtherSide {
+  model::RankId rank;
+  bool steps_here = false;  // This rank is of the backward side.
+};
+
 struct ReplicaExchangeSetup {
   HostWorld& world;
   const ModelShape& shape;
@@ -37,6 +44,7 @@ struct ReplicaExchangeSetup {
   std::span<HeldUnit> units;
   const ParameterTable& table;
   std::optional<TiedCopy> tied;
+  std::optional<OtherSide> other_side;
 };
 
 class ReplicaExchange {
@@ -48,7 +56,7 @@ class ReplicaExchange {
   // replicas: everywhere, or in the part that this one steps.
   void join_reduce();
   // Until GatherDone the weights belong to the exchange. Afterwards they are those that the
-  // replicas stepped.
+  // replicas stepped, on a forward side those of its other side.
   void join_gather();
   // Goes on with what has come. To be called whenever something has.
   void advance();
@@ -73,6 +81,10 @@ class ReplicaExchange {
   bool sum_tied();  // Whether the other copy's had come.
   void send_weights(Topic topic);
   void copy_weights(Topic topic);
+
+  bool is_forward_side() const { return setup_.other_side && !setup_.other_side->steps_here; }
+  void send_across();
+  bool take_across();  // Whether they had come.
 
   bool have_come(Topic topic);
   std::vector<float> take(model::RankId from, Topic topic);

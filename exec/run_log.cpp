@@ -49,8 +49,9 @@ bool is_announced(const model::ExecutorLog& log) {
 
 }  // namespace
 
-std::uint64_t program_hash(const model::ProgramSpec& spec) {
-  Hash hash;
+namespace {
+
+void add_to(Hash& hash, const model::ProgramSpec& spec) {
   for (const int number :
        {spec.pipeline, spec.model_chunks, spec.micro_batches, static_cast<int>(spec.schedule),
         spec.micro_batch_group, int{spec.overlap_grad_reduce}, int{spec.overlap_param_gather}}) {
@@ -71,12 +72,20 @@ std::uint64_t program_hash(const model::ProgramSpec& spec) {
       for (const char c : token) hash.add(static_cast<unsigned char>(c));
     }
   }
+  if (spec.side != model::PipelineSide::Both) hash.add(static_cast<std::uint64_t>(spec.feed));
+}
+
+}  // namespace
+
+std::uint64_t program_hash(const std::vector<model::ProgramSpec>& specs) {
+  Hash hash;
+  for (const model::ProgramSpec& spec : specs) add_to(hash, spec);
   return hash.value();
 }
 
 traces::RunLog run_log(const HostJob& job, const std::string& policy_name,
                        const HostResult& result) {
-  traces::RunLog log{.program_hash = program_hash(host_program_spec(job)),
+  traces::RunLog log{.program_hash = program_hash(host_program_specs(job)),
                      .policy = job.policy ? policy_name : "list",
                      .issue_depth = job.executor.issue_depth,
                      .receive_slots = job.executor.receive_slots,
@@ -100,11 +109,12 @@ policies::ExecutorOptions executor_options(const traces::RunLog& log) {
           .gradients_in_order = log.gradients_in_order};
 }
 
-std::vector<ReplayedStep> replay_log(const model::ProgramSpec& spec, const traces::RunLog& log,
+std::vector<ReplayedStep> replay_log(const std::vector<model::ProgramSpec>& specs,
+                                     const traces::RunLog& log,
                                      const policies::PolicyFactory& policy) {
-  const std::vector<model::Program> programs = model::build_programs(spec);
+  const std::vector<model::Program> programs = model::build_programs(specs);
   const std::vector<policies::Order> orders =
-      policy ? std::vector<policies::Order>(programs.size()) : policies::schedule_orders(spec);
+      policy ? std::vector<policies::Order>(programs.size()) : policies::schedule_orders(specs);
   std::vector<ReplayedStep> replayed;
   for (const traces::LoggedStep& step : log.steps) {
     const auto stage = static_cast<std::size_t>(step.stage.value);

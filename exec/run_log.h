@@ -13,8 +13,8 @@
 
 namespace megatwin::exec {
 
-// Equal for programs of equal tasks and memory.
-std::uint64_t program_hash(const model::ProgramSpec& spec);
+// Equal for programs of equal tasks and memory; of a decoupled pipeline both sides.
+std::uint64_t program_hash(const std::vector<model::ProgramSpec>& specs);
 
 // Requires: the job asked for a log.
 traces::RunLog run_log(const HostJob& job, const std::string& policy_name,
@@ -29,8 +29,10 @@ struct ReplayedStep {
   std::size_t events = 0, decisions = 0;
   std::string difference;  // Where the first pick or hash differs; empty when none does.
 };
-// `policy` empty: the static orders of `spec`. Ranks that follow an announced order decide nothing.
-std::vector<ReplayedStep> replay_log(const model::ProgramSpec& spec, const traces::RunLog& log,
+// `policy` empty: the static orders of `specs`. Ranks that follow an announced order decide
+// nothing.
+std::vector<ReplayedStep> replay_log(const std::vector<model::ProgramSpec>& specs,
+                                     const traces::RunLog& log,
                                      const policies::PolicyFactory& policy);
 
 // Forces the picks of the log: called once a step by each rank that decided.

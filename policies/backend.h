@@ -23,8 +23,14 @@ class Backend {
   // it, otherwise in the send lane of its direction. Ends in MessageArrived at the receiver.
   virtual void issue_send(model::RankId rank, model::TaskId producer) = 0;
 
+  // Decoupled: sends across to the rank of the stage on the other side, in a lane of its own. A
+  // forward's stage input goes when the task begins, its activations when it ends; a backward's
+  // message without content, when it ends. Ends in MessageArrived there.
+  virtual void issue_crossing(model::RankId rank, model::TaskId producer) = 0;
+
   // Data-parallel collectives of one chunk; all replicas of the stage join. They end in GatherDone
-  // and ReduceDone.
+  // and ReduceDone. Of a forward side: the gather brings the weights that the backward side has
+  // stepped; it has nothing to reduce or to step, and both end at once.
   virtual void issue_gather(model::RankId rank, model::ChunkId chunk) = 0;
   virtual void issue_reduce(model::RankId rank, model::ChunkId chunk) = 0;
 

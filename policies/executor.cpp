@@ -88,8 +88,9 @@ bool Executor::accepts(const ExecutorEvent& event) const {
     case ExecutorEventKind::TaskDone:
       return is_task && waits_[index] == kIssued;
     case ExecutorEventKind::MessageArrived:
-      return is_task && program_->receives[index].exists() && waits_[index] > 0 &&
-             waits_[index] < kIssued;
+      return is_task &&
+             (program_->receives[index].exists() || program_->awaits_crossing({event.id})) &&
+             waits_[index] > 0 && waits_[index] < kIssued;
     case ExecutorEventKind::GatherDone:
       return is_chunk;
     case ExecutorEventKind::ReduceDone:
@@ -238,6 +239,10 @@ void Executor::release_memory(const Task& task) {
       memory_used_ -= memory.weight_gradient_input;
       return;
     case TaskKind::Forward:
+      if (program_->shape.side == model::PipelineSide::Forward) {
+        memory_used_ -= memory.activation;
+      }
+      return;
     case TaskKind::Recompute:
       return;
   }
@@ -325,7 +330,7 @@ void Executor::collect_ready() {
 bool Executor::may_issue(TaskId id) const {
   const Task& task = program_->tasks[static_cast<std::size_t>(id.value)];
   const auto chunk = static_cast<std::size_t>(task.chunk.value);
-  if (task.kind == TaskKind::Forward) {
+  if (program_->shape.phase_of(task.kind) == 0) {
     return memory_used_ + program_->chunk_memory[chunk].activation <= options_.memory_limit;
   }
   if (!options_.gradients_in_order || task.kind != program_->shape.last_kind()) {
@@ -345,7 +350,7 @@ void Executor::issue(TaskId id) {
     }
   }
   ++in_flight_;
-  if (task.kind == TaskKind::Forward) {
+  if (program_->shape.phase_of(task.kind) == 0) {
     memory_used_ += program_->chunk_memory[static_cast<std::size_t>(task.chunk.value)].activation;
   }
   if (task.kind == program_->shape.last_kind()) {
@@ -354,6 +359,9 @@ void Executor::issue(TaskId id) {
   backend_->issue_task(rank_, id);
   if (program_->sends[index].exists()) {
     issue_send(id);
+  }
+  if (program_->crosses(id)) {
+    backend_->issue_crossing(rank_, id);
   }
   for (const TaskId successor : program_->successors_of(id)) {
     satisfy(successor);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/assert.h"
+#include "policies/schedule.h"
 
 namespace megatwin::policies {
 
@@ -16,8 +17,9 @@ model::Instant decoupled_step_time(const DecoupledPipeline& pipeline) {
   // A lone stage that runs its forward again reads the tokens itself and waits for nobody.
   const bool waits = !again || pipeline.stages > 1;
   const std::int64_t period = waits ? std::max(forward_side, work) : work;
-  return {arrival + (pipeline.micro_batches - 1) * period + work +
-          (pipeline.stages - 1) * pipeline.backward.ns};
+  const std::int64_t backward_side = arrival + (pipeline.micro_batches - 1) * period + work +
+                                     (pipeline.stages - 1) * pipeline.backward.ns;
+  return {std::max(backward_side, (pipeline.stages + pipeline.micro_batches - 1) * forward_side)};
 }
 
 model::Instant coupled_step_time(const CoupledPipelines& pipelines) {
@@ -25,6 +27,18 @@ model::Instant coupled_step_time(const CoupledPipelines& pipelines) {
                   " stages, ", pipelines.micro_batches, " micro-batches");
   const std::int64_t half = (pipelines.micro_batches + 1) / 2;
   return {(half + pipelines.stages - 1) * (pipelines.forward.ns + pipelines.backward.ns)};
+}
+
+Order decoupled_order(const model::PipelineShape& shape, model::StageId /*stage*/) {
+  MEGATWIN_ASSERT(shape.side != model::PipelineSide::Both, "a schedule of two sides");
+  Order order;
+  order.reserve(static_cast<std::size_t>(shape.num_tasks()));
+  for (std::int32_t micro_batch = 0; micro_batch < shape.micro_batches; ++micro_batch) {
+    for (int phase = 0; phase < shape.phases(); ++phase) {
+      order.push_back(shape.task_id({shape.kind_of(phase), {micro_batch}, {0}}));
+    }
+  }
+  return order;
 }
 
 }  // namespace megatwin::policies

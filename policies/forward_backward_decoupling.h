@@ -27,7 +27,8 @@ struct DecoupledPipeline {
 // With the stage's input, and F' ≤ F + B: (p−1)·F' + m·(F+B) + (p−1)·B, the form that the drawings
 // of MegaFBD follow. In general the first gradient of the last stage is there after
 // (p−1)·F' + (F+B), or p·F' + B when activations are shipped; each further micro-batch takes the
-// slower side; the last one goes back through p−1 stages.
+// slower side; the last one goes back through p−1 stages. A last forward that takes longer than all
+// of that ends the step, after (p+m−1)·F': the next step's cannot begin before.
 model::Instant decoupled_step_time(const DecoupledPipeline& pipeline);
 
 struct CoupledPipelines {

@@ -12,6 +12,7 @@ class RecordedBackend : public Backend {
  public:
   void issue_task(model::RankId, model::TaskId) override {}
   void issue_send(model::RankId, model::TaskId) override {}
+  void issue_crossing(model::RankId, model::TaskId) override {}
   void issue_gather(model::RankId, model::ChunkId) override {}
   void issue_reduce(model::RankId, model::ChunkId) override {}
   void issue_optimizer(model::RankId) override {}

@@ -1,5 +1,7 @@
 #include "policies/schedule.h"
 
+#include <utility>
+
 #include "model/assert.h"
 #include "policies/order_file.h"
 
@@ -121,8 +123,9 @@ std::vector<std::string> schedule_problems(const ProgramSpec& spec) {
     case ScheduleKind::DynamicDepthFirst:
     case ScheduleKind::DynamicBreadthFirst:
     case ScheduleKind::UserPolicy:
-    case ScheduleKind::Decoupled:
       return {};
+    case ScheduleKind::Decoupled:
+      return chunk_problems(spec, "fbd", 1);
   }
   MEGATWIN_ASSERT(false, "unknown schedule");
 }
@@ -161,14 +164,25 @@ std::vector<Order> schedule_orders(const ProgramSpec& spec) {
       return order_of_each_stage(spec, zero_bubble_v_order);
     case ScheduleKind::OrderFile:
       return order_file_orders(spec);
+    case ScheduleKind::Decoupled:
+      return order_of_each_stage(spec, decoupled_order);
     case ScheduleKind::DynamicAdaptive:
     case ScheduleKind::DynamicDepthFirst:
     case ScheduleKind::DynamicBreadthFirst:
     case ScheduleKind::UserPolicy:
-    case ScheduleKind::Decoupled:
       break;
   }
   MEGATWIN_ASSERT(false, model::name_of(spec.schedule), " has no static order");
+}
+
+std::vector<Order> schedule_orders(const std::vector<ProgramSpec>& specs) {
+  std::vector<Order> orders;
+  for (const ProgramSpec& spec : specs) {
+    for (Order& order : schedule_orders(spec)) {
+      orders.push_back(std::move(order));
+    }
+  }
+  return orders;
 }
 
 }  // namespace megatwin::policies

@@ -24,6 +24,8 @@ std::vector<std::string> schedule_warnings(const model::ProgramSpec& spec);
 // One order a stage.
 // Requires: schedule_problems(spec) is empty, and the schedule is a static one.
 std::vector<Order> schedule_orders(const model::ProgramSpec& spec);
+// Those of several specs one behind the other.
+std::vector<Order> schedule_orders(const std::vector<model::ProgramSpec>& specs);
 
 // The single schedules. `shape` must be what pipeline_shape() gives for them.
 
@@ -49,6 +51,10 @@ Order zero_bubble_h1_order(const model::PipelineShape& shape, model::StageId sta
 // The V schedule: no bubble when F = B = W and m ≥ 2p, in the memory of 1F1B.
 // Source: Qi et al., arXiv:2405.15362, the V-ZB schedule.
 Order zero_bubble_v_order(const model::PipelineShape& shape, model::StageId stage);
+
+// A side of a decoupled pipeline: all forwards, or in turn a recompute and its backward.
+// Source: MegaFBD, the drawings of forward and backward instances.
+Order decoupled_order(const model::PipelineShape& shape, model::StageId stage);
 
 }  // namespace megatwin::policies
 

@@ -61,7 +61,8 @@ void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled, const P
   std::fill(send_free_.begin(), send_free_.end(), 0);
   arrays.arrival[0] = 0;
   for (int stage = 0; stage < shape.pipeline; ++stage) {
-    const std::vector<Nanoseconds> ends = gather_ends(costs, stage);
+    const std::vector<Nanoseconds> ends =
+        gather_ends(costs, first_unit + static_cast<std::size_t>(stage));
     std::copy(ends.begin(), ends.end(), arrays.arrival + layout.gather(stage, 0));
   }
   if (!costs.send_by_slot.empty()) {

@@ -252,11 +252,9 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
                                          [](const StageMemory& a, const StageMemory& b) {
                                            return ratio(a.peak / a.limit) < ratio(b.peak / b.limit);
                                          });
-  // Decoupled: the forward ranks stand behind the others.
-  const int stages = job.plan.pipeline;
-  refusal.message = (heaviest->stage < stages ? "stage " : "a forward rank of stage ") +
-                    std::to_string(heaviest->stage % stages) + " needs " + in_gib(heaviest->peak) +
-                    " of " + in_gib(heaviest->limit) + " a GPU";
+  refusal.message = (heaviest->side.empty() ? "" : "a " + heaviest->side + " rank of ") + "stage " +
+                    std::to_string(heaviest->stage) + " needs " + in_gib(heaviest->peak) + " of " +
+                    in_gib(heaviest->limit) + " a GPU";
   for (const MemoryTerm& term : terms_by_size(*heaviest)) {
     const Bytes size = (*heaviest).*(term.size);
     if (size > Bytes{0}) refusal.reasons.push_back(std::string(term.words) + " " + in_gib(size));

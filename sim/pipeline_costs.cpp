@@ -23,6 +23,7 @@ Nanoseconds scaled(Instant duration, double speed) {
 Instant duration_of(const ChunkCost& chunk, TaskKind kind) {
   switch (kind) {
     case TaskKind::Forward:
+    case TaskKind::Recompute:
       return chunk.forward;
     case TaskKind::Backward:
       return chunk.backward;
@@ -30,17 +31,15 @@ Instant duration_of(const ChunkCost& chunk, TaskKind kind) {
       return chunk.backward_input;
     case TaskKind::BackwardWeight:
       return chunk.backward_weight;
-    case TaskKind::Recompute:
-      break;
   }
-  MEGATWIN_ASSERT(false, "a recompute is part of its backward");
+  MEGATWIN_ASSERT(false, "unknown task");
 }
 
-void append_stage(const StageCost& stage, PipelineCosts& costs) {
-  MEGATWIN_ASSERT(std::ssize(stage.chunks) == costs.shape.model_chunks, stage.chunks.size());
-  for (int phase = 0; phase < costs.shape.phases(); ++phase) {
+void append_stage(const StageCost& stage, const model::PipelineShape& shape, PipelineCosts& costs) {
+  MEGATWIN_ASSERT(std::ssize(stage.chunks) == shape.model_chunks, stage.chunks.size());
+  for (int phase = 0; phase < shape.phases(); ++phase) {
     for (const ChunkCost& chunk : stage.chunks) {
-      costs.task.push_back(scaled(duration_of(chunk, costs.shape.kind_of(phase)), stage.speed));
+      costs.task.push_back(scaled(duration_of(chunk, shape.kind_of(phase)), stage.speed));
       MEGATWIN_ASSERT(costs.task.back() >= 0, costs.task.back());
     }
   }
@@ -51,6 +50,7 @@ void append_shape(const ReplicaClass& replicas, PipelineCosts& costs) {
   const model::PipelineShape shape = pipeline_shape(*replicas.spec);
   model::PipelineShape alike = shape;
   alike.micro_batches = costs.shape.micro_batches;
+  alike.side = costs.shape.side;
   MEGATWIN_ASSERT(alike == costs.shape, "classes of different pipelines");
   const auto found = std::find(costs.shapes.begin(), costs.shapes.end(), shape);
   costs.shape_of_class.push_back(static_cast<int>(found - costs.shapes.begin()));
@@ -66,6 +66,20 @@ void append_sends(const model::ProgramSpec& spec, PipelineCosts& costs) {
     MEGATWIN_ASSERT(hop.activation.ns >= 0 && hop.gradient.ns >= 0, boundary);
     costs.send.push_back(hop.activation.ns);
     costs.send.push_back(hop.gradient.ns);
+  }
+}
+
+// What crosses between the two sides.
+void append_crossings(const std::vector<ReplicaClass>& classes, PipelineCosts& costs) {
+  if (!costs.is_decoupled()) return;
+  const model::ProgramSpec& spec = *classes.front().spec;
+  MEGATWIN_ASSERT(classes.size() == 2 && spec.side == model::PipelineSide::Forward &&
+                      classes.back().spec->side == model::PipelineSide::Backward,
+                  classes.size(), " sides");
+  MEGATWIN_ASSERT(spec.micro_batches == classes.back().spec->micro_batches, spec.micro_batches);
+  costs.feed_kind = spec.feed;
+  for (int stage = 0; stage < spec.pipeline; ++stage) {
+    costs.feed.push_back(spec.crossing(stage).feed.ns);
   }
 }
 
@@ -93,6 +107,10 @@ PipelineCosts pipeline_costs(const std::vector<ReplicaClass>& classes) {
                       .overlap_grad_reduce = spec.overlap_grad_reduce,
                       .overlap_param_gather = spec.overlap_param_gather,
                       .overlap_slowdown = spec.overlap_slowdown};
+  for (const ReplicaClass& replicas : classes) {
+    costs.rows_max = std::max(costs.rows_max, pipeline_shape(*replicas.spec).num_rows());
+  }
+  append_crossings(classes, costs);
   const auto num_chunks = static_cast<std::size_t>(costs.shape.virtual_stages());
   costs.gather.assign(num_chunks, 0);
   costs.reduce.assign(num_chunks, 0);
@@ -100,18 +118,24 @@ PipelineCosts pipeline_costs(const std::vector<ReplicaClass>& classes) {
     MEGATWIN_ASSERT(std::ssize(replicas.stages) == spec.pipeline, replicas.stages.size());
     append_shape(replicas, costs);
     append_sends(*replicas.spec, costs);
+    const model::PipelineSide side = replicas.spec->side;
     std::size_t chunk_index = 0;
     for (const StageCost* stage : replicas.stages) {
-      append_stage(*stage, costs);
+      append_stage(*stage, costs.shapes[static_cast<std::size_t>(costs.shape_of_class.back())],
+                   costs);
       for (const ChunkCost& chunk : stage->chunks) {
         Nanoseconds& gather = costs.gather[chunk_index];
         Nanoseconds& reduce = costs.reduce[chunk_index];
-        gather = std::max(gather, chunk.parameter_gather.ns);
-        reduce = std::max(reduce, chunk.gradient_reduce.ns);
+        if (side != model::PipelineSide::Backward) {
+          gather = std::max(gather, chunk.parameter_gather.ns);
+        }
+        if (side != model::PipelineSide::Forward) {
+          reduce = std::max(reduce, chunk.gradient_reduce.ns);
+        }
         ++chunk_index;
       }
     }
-    costs.task.push_back(0);
+    costs.task.resize(costs.shape_of_class.size() * costs.class_stride());
   }
   return costs;
 }

@@ -22,19 +22,24 @@ struct PipelineCosts {
   int num_classes = 1;
   std::vector<model::PipelineShape> shapes;  // Distinct ones, that of class 0 first …
   std::vector<int> shape_of_class;           // … and which one each class has.
+  int rows_max = 0;                          // Of tasks, in the class that has most.
   // By SlotLayout of its shape, where the slots of each class begin; one entry more for the end.
   std::vector<std::size_t> first_slot;
-  // Of unit u, phase f and chunk c: task[u · task_stride() + f · v + c]. The last entry of a class
-  // is a zero.
+  // Class by class, see task_index(). The entries of a class that stand for no task are zero, and
+  // there is one.
   std::vector<Nanoseconds> task;
   std::vector<Nanoseconds> optimizer;  // One a unit.
-  // Collectives join all classes of a stage, so they are one a (stage, chunk).
+  // Collectives join all classes of a stage, so they are one a (stage, chunk). Decoupled: forward
+  // ranks gather, backward ranks reduce.
   std::vector<Nanoseconds> gather, reduce;
   // Of each class: a zero, then by boundary a hop forward and a hop backward.
   std::vector<Nanoseconds> send;
   // Where a network delays them unequally: of every task's send, class by class as SlotLayout.
   // Empty otherwise. Dataflow only.
   std::vector<Nanoseconds> send_by_slot;
+  // Decoupled: the classes are the forward side and the backward side; what crosses, by stage.
+  std::vector<Nanoseconds> feed;
+  model::SideFeed feed_kind = model::SideFeed::StageInput;
   bool overlap_p2p = false;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
@@ -47,13 +52,13 @@ struct PipelineCosts {
     return static_cast<std::size_t>(replica_class) * static_cast<std::size_t>(shape.pipeline) +
            static_cast<std::size_t>(stage);
   }
-  std::size_t task_stride() const { return static_cast<std::size_t>(shape.num_rows()); }
   std::size_t class_stride() const {
-    return static_cast<std::size_t>(shape.pipeline) * task_stride() + 1;
+    return static_cast<std::size_t>(shape.pipeline) * static_cast<std::size_t>(rows_max) + 1;
   }
   std::size_t task_index(int replica_class, int stage, int phase, int chunk) const {
     return static_cast<std::size_t>(replica_class) * class_stride() +
-           static_cast<std::size_t>(stage) * task_stride() +
+           static_cast<std::size_t>(stage) *
+               static_cast<std::size_t>(class_shape(replica_class).num_rows()) +
            static_cast<std::size_t>(phase) * static_cast<std::size_t>(shape.model_chunks) +
            static_cast<std::size_t>(chunk);
   }
@@ -67,6 +72,12 @@ struct PipelineCosts {
   std::size_t send_stride() const { return 1 + 2 * static_cast<std::size_t>(shape.pipeline); }
   const Nanoseconds* class_sends(int replica_class) const {
     return send.data() + static_cast<std::size_t>(replica_class) * send_stride();
+  }
+  bool is_decoupled() const { return shape.side != model::PipelineSide::Both; }
+  // Of a decoupled pipeline the other side.
+  int other_class(int replica_class) const { return 1 - replica_class; }
+  bool reduces(int replica_class) const {
+    return class_shape(replica_class).side != model::PipelineSide::Forward;
   }
   bool slows_down() const {
     return overlap_slowdown > 0 && (overlap_grad_reduce || overlap_param_gather);
@@ -85,7 +96,8 @@ struct ReplicaClass {
 ReplicaClass replica_class(const model::ProgramSpec& spec);
 
 // Several replicas of the pipeline that differ in costs, hops or micro-batches. A collective lasts
-// as long as its slowest member says. Requires: at least one class, and the same schedule, p and v.
+// as long as its slowest member says. Requires: at least one class, and the same schedule, p and v;
+// of a decoupled pipeline the forward side and the backward side.
 PipelineCosts pipeline_costs(const std::vector<ReplicaClass>& classes);
 
 }  // namespace megatwin::sim

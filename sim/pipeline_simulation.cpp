@@ -49,6 +49,7 @@ struct World {
 PipelineResult simulate_dataflow(const World& world, const SimulationOptions& options) {
   MEGATWIN_ASSERT(!options.policy && !options.log && options.links.empty(),
                   "only the event engine runs Executors and knows disturbances");
+  MEGATWIN_ASSERT(!world.costs.is_decoupled(), "only the event engine knows crossings");
   std::vector<std::shared_ptr<const CompiledPipeline>> kept;
   std::vector<const CompiledPipeline*> compiled;
   std::vector<const TaskRows*> rows;
@@ -101,12 +102,14 @@ PipelineResult simulate_events(const World& world, const SimulationOptions& opti
   for (const auto& order : run.executed) {
     orders.push_back(&order);
   }
-  PipelineResult result = analyse_step({.costs = world.costs,
-                                        .rows = rows,
-                                        .times = run.times,
-                                        .orders = orders,
-                                        .multiplicities = world.multiplicities,
-                                        .timeline = options.timeline});
+  PipelineResult result =
+      analyse_step({.costs = world.costs,
+                    .rows = rows,
+                    .times = run.times,
+                    .orders = orders,
+                    .multiplicities = world.multiplicities,
+                    .programs = world.costs.is_decoupled() ? &programs : nullptr,
+                    .timeline = options.timeline});
   MEGATWIN_ASSERT(options.executor.receive_slots > 0 || run.events == result.events, run.events,
                   " events, ", result.events, " spans");
   result.events = run.events;
@@ -138,6 +141,13 @@ PipelineResult simulate_classes(const std::vector<ReplicaClass>& classes, Engine
 PipelineResult simulate_pipeline(const ProgramSpec& spec, Engine engine,
                                  const SimulationOptions& options) {
   return simulate_classes({replica_class(spec)}, engine, options);
+}
+
+PipelineResult simulate_sides(const std::vector<ProgramSpec>& specs,
+                              const SimulationOptions& options) {
+  std::vector<ReplicaClass> classes;
+  for (const ProgramSpec& spec : specs) classes.push_back(replica_class(spec));
+  return simulate_classes(classes, Engine::Events, options);
 }
 
 PipelineResult simulate_replicas(const ProgramSpec& spec, const Replicas& replicas, Engine engine,

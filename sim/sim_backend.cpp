@@ -31,7 +31,8 @@ SimBackend::SimBackend(const PipelineCosts& costs,
     const auto index = static_cast<std::size_t>(replica_class);
     const auto own_shape = static_cast<std::size_t>(costs.shape_of_class[index]);
     for (int stage = 0; stage < shape.pipeline; ++stage) {
-      units_.push_back({.stage = stage,
+      units_.push_back({.replica_class = replica_class,
+                        .stage = stage,
                         .class_unit = costs.unit(replica_class, 0),
                         .class_slot = costs.first_slot[index],
                         .durations = costs.task.data() + index * costs.class_stride(),
@@ -40,8 +41,8 @@ SimBackend::SimBackend(const PipelineCosts& costs,
                         .program = &programs[own_shape][static_cast<std::size_t>(stage)]});
     }
   }
-  for (int stage = 0; stage < shape.pipeline; ++stage) {
-    gather_ends_.push_back(gather_ends(costs, stage));
+  for (std::size_t unit = 0; unit < num_units; ++unit) {
+    gather_ends_.push_back(gather_ends(costs, unit));
   }
   data_parallel_free_.resize(static_cast<std::size_t>(shape.pipeline));
   reduces_.resize(static_cast<std::size_t>(shape.virtual_stages()));
@@ -49,6 +50,9 @@ SimBackend::SimBackend(const PipelineCosts& costs,
   times_.arrival.resize(num_slots);
   if (!links_.empty()) {
     times_.send_start.resize(num_slots);
+  }
+  if (costs.is_decoupled()) {
+    times_.crossing.resize(num_slots);
   }
   times_.reduces.resize(num_units);
   times_.optimizer_end.resize(num_units);
@@ -162,6 +166,26 @@ void SimBackend::issue_send(RankId rank, TaskId producer) {
        ExecutorEventKind::MessageArrived, message.task.value);
 }
 
+void SimBackend::issue_crossing(RankId rank, TaskId producer) {
+  UnitState& state = unit(rank);
+  const TaskRows::Place place = state.rows->place(producer);
+  const TaskRow& row = state.rows->row(state.stage, place);
+  const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
+  const model::Message& message =
+      state.program->crossings[static_cast<std::size_t>(producer.value)];
+  Nanoseconds arrival = times_.end[slot];
+  if (row.is_forward) {
+    const bool at_begin = costs_.feed_kind == model::SideFeed::StageInput;
+    const Nanoseconds ready = arrival - (at_begin ? charged(state, producer) : 0);
+    arrival =
+        std::max(state.cross_free, ready) + costs_.feed[static_cast<std::size_t>(state.stage)];
+    state.cross_free = arrival;
+  }
+  times_.crossing[slot] = arrival;
+  push(arrival, costs_.unit(costs_.other_class(state.replica_class), message.stage.value),
+       ExecutorEventKind::MessageArrived, message.task.value);
+}
+
 Nanoseconds SimBackend::disturbed(Nanoseconds plain, model::StageId from, model::StageId to,
                                   Nanoseconds start) const {
   double factor = 1;
@@ -174,17 +198,22 @@ Nanoseconds SimBackend::disturbed(Nanoseconds plain, model::StageId from, model:
 }
 
 void SimBackend::issue_gather(RankId rank, model::ChunkId chunk) {
-  const auto stage = static_cast<std::size_t>(unit(rank).stage);
-  push(gather_ends_[stage][static_cast<std::size_t>(chunk.value)], index_of(rank),
+  push(gather_ends_[index_of(rank)][static_cast<std::size_t>(chunk.value)], index_of(rank),
        ExecutorEventKind::GatherDone, chunk.value);
 }
 
-// The last class to join starts the reduction for all; the lanes of one stage move together.
+// The last class to join starts the reduction for all; the lanes of one stage move together. A
+// forward side has nothing to reduce and joins nobody.
 void SimBackend::issue_reduce(RankId rank, model::ChunkId chunk) {
   const auto stage = static_cast<std::size_t>(unit(rank).stage);
   const std::size_t index = costs_.chunk_index(unit(rank).stage, chunk.value);
+  if (!costs_.reduces(unit(rank).replica_class)) {
+    times_.reduces[index_of(rank)].push_back({chunk, now_, now_});
+    push(now_, index_of(rank), ExecutorEventKind::ReduceDone, chunk.value);
+    return;
+  }
   Rendezvous& reduce = reduces_[index];
-  if (++reduce.joined < costs_.num_classes) {
+  if (++reduce.joined < (costs_.is_decoupled() ? 1 : costs_.num_classes)) {
     return;
   }
   const Nanoseconds start = std::max(now_, data_parallel_free_[stage]);
@@ -192,6 +221,7 @@ void SimBackend::issue_reduce(RankId rank, model::ChunkId chunk) {
   data_parallel_free_[stage] = end;
   for (std::size_t member = stage; member < units_.size();
        member += static_cast<std::size_t>(costs_.shape.pipeline)) {
+    if (!costs_.reduces(units_[member].replica_class)) continue;
     times_.reduces[member].push_back({chunk, start, end});
     push(end, member, ExecutorEventKind::ReduceDone, chunk.value);
   }

@@ -28,6 +28,7 @@ class SimBackend : public policies::Backend {
 
   void issue_task(model::RankId rank, model::TaskId task) override;
   void issue_send(model::RankId rank, model::TaskId producer) override;
+  void issue_crossing(model::RankId rank, model::TaskId producer) override;
   void issue_gather(model::RankId rank, model::ChunkId chunk) override;
   void issue_reduce(model::RankId rank, model::ChunkId chunk) override;
   void issue_optimizer(model::RankId rank) override;
@@ -57,6 +58,7 @@ class SimBackend : public policies::Backend {
   };
   struct UnitState {
     // Where it is; fixed.
+    int replica_class = 0;
     int stage = 0;
     std::size_t class_unit = 0;              // Unit of stage 0 of its class.
     std::size_t class_slot = 0;              // Slot 0 of its class.
@@ -67,6 +69,7 @@ class SimBackend : public policies::Backend {
     // What it does.
     Nanoseconds compute_free = 0;
     Nanoseconds send_free[2] = {0, 0};  // Activations, gradients.
+    Nanoseconds cross_free = 0;         // To the other side.
     OverlapBudget budget;
   };
 
@@ -87,7 +90,7 @@ class SimBackend : public policies::Backend {
   EventQueue queue_;
   Nanoseconds now_ = 0;
   std::vector<UnitState> units_;
-  std::vector<std::vector<Nanoseconds>> gather_ends_;  // One list a stage.
+  std::vector<std::vector<Nanoseconds>> gather_ends_;  // One list a unit.
   std::vector<Nanoseconds> data_parallel_free_;        // One a stage: its classes move together.
   std::vector<Rendezvous> reduces_;                    // One a (stage, chunk).
   std::vector<std::int32_t> gradients_left_;           // One a (unit, chunk).

@@ -260,11 +260,26 @@ Engine engine_of(const Job& job, const SimulateOptions& options) {
   return events ? Engine::Events : Engine::Dataflow;
 }
 
-SimulationReport decoupled_report_of(const Job& job, const SimulateOptions& options) {
+// Which engine runs a decoupled job depends on the job.
+void warn_of_other_engine(const SimulateOptions& options, SimulationReport& report) {
+  if (options.engine == EngineChoice::Auto) return;
+  const std::string asked = options.engine == EngineChoice::Events ? "events" : "dataflow";
+  if (asked == report.engine) return;
+  report.warnings.push_back("--engine " + asked +
+                            " has no effect on policy.schedule fbd: this job runs on the engine "
+                            "\"" +
+                            report.engine + "\"");
+}
+
+model::Result<SimulationReport> decoupled_report_of(const Job& job,
+                                                    const SimulateOptions& options) {
+  const DecoupledJob priced = price_decoupled(job, options.effects);
+  if (auto endless = endless_decoupled(priced)) return model::fail(*std::move(endless));
   SimulationReport report;
   fill_names(job, report);
   warn_of_missing_effects(options.effects, report);
-  report_decoupled(job, options.effects, options.timeline, report);
+  report_decoupled(job, priced, options.effects, options.timeline, report);
+  warn_of_other_engine(options, report);
   fill_rates(job, report);
   report.hfu = ratio(report.hardware_flop_per_step / report.step_time / total_peak(job));
   fill_power(job, report);

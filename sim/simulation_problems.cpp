@@ -39,7 +39,8 @@ void add_network_problems(const Job& job, std::vector<std::string>& problems) {
 }
 
 void add_size_problems(const Job& job, std::vector<std::string>& problems) {
-  const double tasks = 2.0 * job.plan.pipeline * job.plan.model_chunks *
+  // Decoupled: a forward, its recompute and a backward.
+  const double tasks = (is_decoupled(job) ? 3.0 : 2.0) * job.plan.pipeline * job.plan.model_chunks *
                        static_cast<double>(job.plan.num_micro_batches());
   if (tasks <= kMostTasks) return;
   problems.push_back(
@@ -81,7 +82,6 @@ std::vector<std::string> simulation_problems(const Job& job, bool has_policy) {
                  : model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
   if (!problems.empty()) return problems;
   add_network_problems(job, problems);
-  if (is_decoupled(job)) return problems;
   if (job.plan.schedule == model::ScheduleKind::UserPolicy && !has_policy) {
     problems.push_back("policy " + job.plan.policy_library +
                        ": a policy of one's own runs in simulate and train only");

@@ -32,6 +32,7 @@ struct ComputeShare {
 
 struct StageMemory {
   int stage = 0;
+  std::string side;    // Of a decoupled job: "forward" or "backward".
   int replica = 0;     // First of the replicas that it stands for; 0 unless they differ.
   model::Bytes limit;  // Of its GPU.
   model::Bytes peak, parameters, gradients, optimizer, activations, buffers, overhead;
@@ -142,7 +143,7 @@ struct SimulationReport {
   int gpus = 0;
   int ranks_simulated = 0;
   std::int64_t events = 0;
-  std::string engine;   // "dataflow" or "events".
+  std::string engine;   // "dataflow", "events", or "instances" of a decoupled job.
   std::string network;  // "analytic", …
   // With flows: how many messages and collectives ran over links, how many nothing could delay, and
   // the links that delayed them, the worst first.

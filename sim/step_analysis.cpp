@@ -29,11 +29,16 @@ class UnitAnalysis {
             input.costs.shape_of_class[static_cast<std::size_t>(replica_class_)])]),
         class_durations_(input.costs.task.data() +
                          static_cast<std::size_t>(replica_class_) * input.costs.class_stride()),
-        gather_ends_(gather_ends(input.costs, stage_)),
+        gather_ends_(gather_ends(input.costs, unit)),
         out_(out) {
     result_.rank = {static_cast<std::int32_t>(unit)};
     result_.stage = {stage_};
     result_.multiplicity = input.multiplicities[static_cast<std::size_t>(replica_class_)];
+    if (in_.programs != nullptr) {
+      const auto shape = in_.costs.shape_of_class[static_cast<std::size_t>(replica_class_)];
+      program_ =
+          &(*in_.programs)[static_cast<std::size_t>(shape)][static_cast<std::size_t>(stage_)];
+    }
     if (in_.costs.slows_down()) {
       slowed_ = slowed_durations(in_.costs, unit, *in_.orders[unit]);
     }
@@ -58,7 +63,7 @@ class UnitAnalysis {
     const Nanoseconds start = end - duration_of(id, row);
     MEGATWIN_ASSERT(start >= lane_free_, to_text(shape_.task(id)), " at ", start, " before ",
                     lane_free_);
-    account_gap(row, place.micro_batch, start);
+    account_gap(id, row, place.micro_batch, start);
     result_.compute += {end - start};
     lane_free_ = end;
     ++out_.events;
@@ -68,6 +73,9 @@ class UnitAnalysis {
     }
     if (row.send != SendKind::None) {
       walk_send(id, row, end, slot);
+    }
+    if (program_ != nullptr && program_->crosses(id)) {
+      ++out_.events;
     }
   }
 
@@ -80,7 +88,7 @@ class UnitAnalysis {
 
   // [lane free, producer done] is bubble, [producer done, message there] is transfer, from there to
   // the parameters is data-parallel. What is left until the start, a policy chose to wait.
-  void account_gap(const TaskRow& row, std::uint32_t micro_batch, Nanoseconds start) {
+  void account_gap(TaskId id, const TaskRow& row, std::uint32_t micro_batch, Nanoseconds start) {
     Nanoseconds produced = lane_free_;
     Nanoseconds arrived = lane_free_;
     if (row.waits_for != 0) {
@@ -88,12 +96,37 @@ class UnitAnalysis {
       produced = std::max(produced, in_.times.end[producer]);
       arrived = std::max(arrived, in_.times.arrival[producer]);
     }
+    if (program_ != nullptr && program_->awaits_crossing(id)) {
+      const Crossing crossing = crossing_to(id);
+      produced = std::max(produced, crossing.made);
+      arrived = std::max(arrived, crossing.arrived);
+    }
     const Nanoseconds gathered = row.is_forward ? gather_ends_[row.chunk] : 0;
     const Nanoseconds waited = std::max(arrived, gathered);
     MEGATWIN_ASSERT(start >= waited, "start ", start, " before ", waited);
     result_.bubble += {produced - lane_free_ + start - waited};
     result_.exposed_p2p += {arrived - produced};
     result_.exposed_data_parallel += {waited - arrived};
+  }
+
+  // What `receiver` waits for from the other side: when it was there to send, and here.
+  struct Crossing {
+    Nanoseconds made, arrived;
+  };
+  Crossing crossing_to(TaskId receiver) const {
+    const model::Message& message =
+        program_->awaited_crossings[static_cast<std::size_t>(receiver.value)];
+    const int other = in_.costs.other_class(replica_class_);
+    const SlotLayout layout{in_.costs.class_shape(other)};
+    const std::size_t slot = in_.costs.first_slot[static_cast<std::size_t>(other)] +
+                             layout.task(message.stage.value, message.task);
+    Nanoseconds made = in_.times.end[slot];
+    const bool at_begin = in_.costs.feed_kind == model::SideFeed::StageInput &&
+                          layout.shape.side == model::PipelineSide::Forward;
+    if (at_begin) {
+      made -= in_.costs.task[in_.costs.task_index(other, stage_, 0, 0)];
+    }
+    return {made, in_.times.crossing[slot]};
   }
 
   void walk_send(TaskId id, const TaskRow& row, Nanoseconds end, std::size_t slot) {
@@ -169,6 +202,7 @@ class UnitAnalysis {
   const Nanoseconds* class_durations_;
   std::vector<Nanoseconds> gather_ends_;
   std::vector<Nanoseconds> slowed_;
+  const model::Program* program_ = nullptr;  // Decoupled.
   Nanoseconds lane_free_ = 0;
   RankResult result_;
   PipelineResult& out_;

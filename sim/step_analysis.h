@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "model/program/program.h"
 #include "sim/pipeline_costs.h"
 #include "sim/pipeline_simulation.h"
 #include "sim/step_times.h"
@@ -13,13 +14,15 @@
 namespace megatwin::sim {
 
 // `orders` holds the executed order of every unit; rows one table for each of costs.shapes;
-// multiplicities one number a class.
+// multiplicities one number a class; programs those of each of costs.shapes, of a decoupled
+// pipeline only.
 struct StepAnalysisInput {
   const PipelineCosts& costs;
   const std::vector<const TaskRows*>& rows;
   const StepTimes& times;
   const std::vector<const policies::Order*>& orders;
   const std::vector<int>& multiplicities;
+  const std::vector<std::vector<model::Program>>* programs = nullptr;
   bool timeline = false;
 };
 PipelineResult analyse_step(const StepAnalysisInput& input);

@@ -4,7 +4,13 @@
 
 namespace megatwin::sim {
 
-std::vector<Nanoseconds> gather_ends(const PipelineCosts& costs, int stage) {
+std::vector<Nanoseconds> gather_ends(const PipelineCosts& costs, std::size_t unit) {
+  const auto pipeline = static_cast<std::size_t>(costs.shape.pipeline);
+  const int stage = static_cast<int>(unit % pipeline);
+  const model::PipelineShape& shape = costs.class_shape(static_cast<int>(unit / pipeline));
+  if (shape.side == model::PipelineSide::Backward) {
+    return std::vector<Nanoseconds>(static_cast<std::size_t>(shape.model_chunks), 0);
+  }
   std::vector<Nanoseconds> ends;
   Nanoseconds now = 0;
   for (int chunk = 0; chunk < costs.shape.model_chunks; ++chunk) {

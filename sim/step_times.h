@@ -44,14 +44,16 @@ struct StepTimes {
   std::vector<Nanoseconds> end, arrival;
   // When the transfer began; only where disturbances make transfers differ, else arrival − send.
   std::vector<Nanoseconds> send_start;
+  // Decoupled: when what the task sent across arrived.
+  std::vector<Nanoseconds> crossing;
   std::vector<std::vector<Transfer>> reduces;  // One list a unit, in the order they ran.
   std::vector<Nanoseconds> optimizer_end;      // One a unit.
   Nanoseconds makespan = 0;
 };
 
-// Ends of the parameter gathers of one stage, which start with the step. With overlap each chunk
-// waits for its own, otherwise all compute waits for the last.
-std::vector<Nanoseconds> gather_ends(const PipelineCosts& costs, int stage);
+// Ends of the parameter gathers of one unit, which start with the step. With overlap each chunk
+// waits for its own, otherwise all compute waits for the last. A backward side waits for none.
+std::vector<Nanoseconds> gather_ends(const PipelineCosts& costs, std::size_t unit);
 
 // Durations of the tasks of one unit in the order given, slowed by data-parallel traffic; indexed
 // by task. Requires: costs.slows_down().

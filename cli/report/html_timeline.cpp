@@ -75,11 +75,11 @@ class Timeline {
     html += axis();
     const bool stages = static_cast<int>(by_rank_.size()) == report_.plan.pipeline;
     for (const int rank : shown_) {
+      const std::string name = rank_text(report_.plan, static_cast<int>(by_rank_.size()), rank);
       html += fmt::format(
-          "<span class=\"label\">{} {}</span><svg viewBox=\"0 0 {:.0f} 20\" "
-          "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"timeline of {} {}\">{}</svg>",
-          stages ? "stage" : "rank", rank, kRowUnits, stages ? "stage" : "rank", rank,
-          columns_ > 0 ? shares(by_rank_[rank]) : tasks(by_rank_[rank]));
+          "<span class=\"label\">{}</span><svg viewBox=\"0 0 {:.0f} 20\" "
+          "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"timeline of {}\">{}</svg>",
+          name, kRowUnits, name, columns_ > 0 ? shares(by_rank_[rank]) : tasks(by_rank_[rank]));
     }
     return html + "</div></div>" + caption(stages);
   }

@@ -60,6 +60,7 @@ void write_memory(JsonWriter& json, const sim::SimulationReport& report) {
     json.begin_object();
     json.member("stage", stage.stage);
     json.member("replica", stage.replica);
+    if (!stage.side.empty()) json.member("side", stage.side);
     json.member("peak_bytes", stage.peak.value);
     json.member("limit_bytes", stage.limit.value);
     for (const MemoryPart& part : memory_parts(stage)) json.member(part.key, part.amount.value);

@@ -82,10 +82,9 @@ void write_names(JsonWriter& json, const TraceSource& report) {
     ranks.insert(record.rank.value);
     lanes.emplace(record.rank.value, record.lane);
   }
-  const bool stages = static_cast<int>(ranks.size()) == report.plan.pipeline;
   for (const int rank : ranks) {
     write_name(json, "process_name", rank, 0,
-               fmt::format("{} {}", stages ? "stage" : "rank", rank));
+               rank_text(report.plan, static_cast<int>(ranks.size()), rank));
     json.begin_object();
     json.member("ph", "M");
     json.member("pid", rank);
@@ -191,6 +190,21 @@ std::string_view event_text(EventKind kind) {
       return "optimizer";
   }
   return "event";
+}
+
+std::string rank_text(const model::Plan& plan, int num_ranks, int rank) {
+  const int forward = plan.decoupled.forward.instances;
+  const int instances = forward + plan.decoupled.backward.instances;
+  if (plan.schedule == model::ScheduleKind::Decoupled && num_ranks == instances * plan.pipeline) {
+    const int instance = rank / plan.pipeline;
+    const bool is_forward = instance < forward;
+    const std::string name =
+        fmt::format("{} stage {}", is_forward ? "forward" : "backward", rank % plan.pipeline);
+    return instances == 2
+               ? name
+               : fmt::format("{} of instance {}", name, is_forward ? instance : instance - forward);
+  }
+  return fmt::format("{} {}", num_ranks == plan.pipeline ? "stage" : "rank", rank);
 }
 
 std::string perfetto_trace(const TraceSource& source) {

@@ -29,6 +29,9 @@ std::string perfetto_trace(const sim::SimulationReport& report);
 // Names for people, shared with the HTML timeline.
 std::string_view lane_text(model::Lane lane);
 std::string_view event_text(model::EventKind kind);
+// Rank `rank` of a timeline of `num_ranks`: its stage when there is one rank a stage, of a
+// decoupled plan with its side.
+std::string rank_text(const model::Plan& plan, int num_ranks, int rank);
 
 }  // namespace megatwin::cli
 

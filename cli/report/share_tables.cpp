@@ -60,7 +60,8 @@ std::vector<ShareTable> share_tables(const sim::SimulationReport& report) {
 }
 
 std::string stage_name(const sim::SimulationReport& report, const sim::StageMemory& stage) {
-  return name_of(report, stage.stage, stage.replica);
+  const std::string name = name_of(report, stage.stage, stage.replica);
+  return stage.side.empty() ? name : name + " " + stage.side;
 }
 
 bool one_memory_limit(const sim::SimulationReport& report) {

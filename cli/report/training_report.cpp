@@ -116,7 +116,11 @@ std::string json_training(const TrainingSummary& summary) {
   for (const exec::HostRankReport& rank : result.host.ranks) {
     json.begin_object();
     json.member("rank", rank.rank.value);
-    json.member("stage", rank.stage.value);
+    const model::Plan& plan = summary.job.plan;
+    json.member("stage", rank.stage.value % plan.pipeline);
+    if (plan.schedule == model::ScheduleKind::Decoupled) {
+      json.member("side", rank.stage.value < plan.pipeline ? "forward" : "backward");
+    }
     json.member("activations", rank.activations_max.value);
     json.member("reserved", rank.activations_reserved.value);
     json.end_object();

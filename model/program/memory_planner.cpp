@@ -46,9 +46,13 @@ void visit_lifetimes(const MemoryRequest& request, Visitor& visit) {
     const Task task = request.shape.task(id);
     switch (task.kind) {
       case TaskKind::Forward:
+      case TaskKind::Recompute:
         visit.begin(BufferKind::Activation, task, now);
         visit.begin(BufferKind::ForwardTransient, task, now);
         visit.end(BufferKind::ForwardTransient, task, now + 1);
+        if (request.shape.side == PipelineSide::Forward) {
+          visit.end(BufferKind::Activation, task, now + 1);
+        }
         break;
       case TaskKind::Backward:
       case TaskKind::BackwardInput:
@@ -63,8 +67,6 @@ void visit_lifetimes(const MemoryRequest& request, Visitor& visit) {
         visit.begin(BufferKind::WeightTransient, task, now);
         visit.end(BufferKind::WeightTransient, task, now + 1);
         visit.end(BufferKind::WeightGradientInput, task, now + 1);
-        break;
-      case TaskKind::Recompute:
         break;
     }
     visit.finish_task(task);

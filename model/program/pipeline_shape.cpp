@@ -22,7 +22,8 @@ bool orders_split_backward(const ProgramSpec& spec) {
 PipelineShape pipeline_shape(const ProgramSpec& spec) {
   PipelineShape shape{.pipeline = spec.pipeline,
                       .model_chunks = spec.model_chunks,
-                      .micro_batches = spec.micro_batches};
+                      .micro_batches = spec.micro_batches,
+                      .side = spec.side};
   switch (spec.schedule) {
     case ScheduleKind::GPipe:
     case ScheduleKind::OneForwardOneBackward:

@@ -24,6 +24,7 @@ struct PipelineShape {
   int micro_batches = 1;
   bool split_backward = false;
   ChunkPlacement placement = ChunkPlacement::RoundRobin;
+  PipelineSide side = PipelineSide::Both;
 
   friend constexpr auto operator<=>(const PipelineShape&, const PipelineShape&) = default;
 
@@ -42,8 +43,14 @@ struct PipelineShape {
   }
   ChunkId chunk_of(int virtual_stage) const { return {virtual_stage / pipeline}; }
 
-  // Forward and Backward, or Forward, BackwardInput and BackwardWeight.
-  int phases() const { return split_backward ? 3 : 2; }
+  // Forward and Backward, or Forward, BackwardInput and BackwardWeight. Decoupled: Forward on the
+  // one side, Recompute and Backward on the other.
+  int phases() const {
+    if (side == PipelineSide::Forward) {
+      return 1;
+    }
+    return split_backward ? 3 : 2;
+  }
   // All micro-batches of one (phase, chunk) are a row of tasks.
   int num_rows() const { return phases() * model_chunks; }
   // Position of a chunk among those of all stages, stage by stage.
@@ -62,11 +69,14 @@ struct PipelineShape {
     return {kind_of(row / model_chunks), {id.value % micro_batches}, {row % model_chunks}};
   }
   int phase_of(TaskKind kind) const {
-    return kind == TaskKind::Forward ? 0 : (kind == TaskKind::BackwardWeight ? 2 : 1);
+    if (kind == TaskKind::Forward || kind == TaskKind::Recompute) {
+      return 0;
+    }
+    return kind == TaskKind::BackwardWeight ? 2 : 1;
   }
   TaskKind kind_of(int phase) const {
     if (phase == 0) {
-      return TaskKind::Forward;
+      return side == PipelineSide::Backward ? TaskKind::Recompute : TaskKind::Forward;
     }
     if (!split_backward) {
       return TaskKind::Backward;
@@ -75,6 +85,9 @@ struct PipelineShape {
   }
   // The task after which nothing of (micro-batch, chunk) is left to do.
   TaskKind last_kind() const {
+    if (side == PipelineSide::Forward) {
+      return TaskKind::Forward;
+    }
     return split_backward ? TaskKind::BackwardWeight : TaskKind::Backward;
   }
 };

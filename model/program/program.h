@@ -49,14 +49,25 @@ struct Program {
   // successors[successor_begin[t]] … successors[successor_begin[t + 1] − 1].
   std::vector<std::uint32_t> successor_begin;
   std::vector<TaskId> successors;
-  // How many things task t waits for: tasks of this rank, one message, and in a forward the
-  // parameters of its chunk.
+  // How many things task t waits for: tasks of this rank, one message, one from the other side, and
+  // in a forward (or its recompute) the parameters of its chunk.
   std::vector<std::uint8_t> num_waits;
   std::vector<Message> sends;     // What task t sends when done, and where.
   std::vector<Message> receives;  // What task t waits for, and from where.
+  // Decoupled, else empty: what task t sends to the rank of its stage on the other side, and what
+  // it waits for from there. A forward feeds the recompute of its micro-batch; a backward makes
+  // room for a later forward, which is a message without content.
+  std::vector<Message> crossings, awaited_crossings;
   std::vector<ChunkMemory> chunk_memory;
   Bytes fixed_memory;  // Parameters, gradients, optimizer state, buffers, overhead.
 
+  bool crosses(TaskId task) const {
+    return !crossings.empty() && crossings[static_cast<std::size_t>(task.value)].exists();
+  }
+  bool awaits_crossing(TaskId task) const {
+    return !awaited_crossings.empty() &&
+           awaited_crossings[static_cast<std::size_t>(task.value)].exists();
+  }
   int num_tasks() const { return shape.num_tasks(); }
   std::span<const TaskId> successors_of(TaskId task) const {
     const auto index = static_cast<std::size_t>(task.value);

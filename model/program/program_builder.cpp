@@ -46,8 +46,8 @@ std::vector<TaskId> local_predecessors(const PipelineShape& shape, StageId stage
     result.push_back(shape.task_id({TaskKind::BackwardInput, task.micro_batch, task.chunk}));
     return result;
   }
-  if (!is_forward(task.kind)) {
-    result.push_back(shape.task_id({TaskKind::Forward, task.micro_batch, task.chunk}));
+  if (shape.phase_of(task.kind) > 0) {
+    result.push_back(shape.task_id({shape.kind_of(0), task.micro_batch, task.chunk}));
   }
   const auto before = neighbour(shape, stage, task, -1);
   if (before && before->stage == stage) {
@@ -106,7 +106,7 @@ std::vector<Row> make_rows(const PipelineShape& shape, StageId stage) {
       rows[static_cast<std::size_t>(predecessor_row)].successor_rows.push_back(index);
     }
     row.num_waits = static_cast<int>(before.size()) + (row.receive.exists() ? 1 : 0) +
-                    (is_forward(row.first.kind) ? 1 : 0);
+                    (shape.phase_of(row.first.kind) == 0 ? 1 : 0);
   }
   return rows;
 }
@@ -132,12 +132,58 @@ void append_row(const Row& row, Program& program) {
   }
 }
 
+// Both ends of a crossing, as the one or the other side of the stage sees it.
+struct SideEnds {
+  TaskId sender, receiver;
+};
+void append_crossing(const SideEnds& ends, bool sends, Program& program) {
+  const auto own = static_cast<std::size_t>((sends ? ends.sender : ends.receiver).value);
+  const TaskId other = sends ? ends.receiver : ends.sender;
+  (sends ? program.crossings : program.awaited_crossings)[own] = {program.stage, other};
+  if (!sends) {
+    ++program.num_waits[own];
+  }
+}
+
+// Micro-batch n is fed from its forward to its recompute; the first stage reads the tokens itself
+// when it runs the forward again. With room for k micro-batches the backward of n makes room for
+// the forward of n + k.
+void append_crossings(const ProgramSpec& spec, Program& program) {
+  if (spec.side == PipelineSide::Both) {
+    return;
+  }
+  const auto num_tasks = static_cast<std::size_t>(program.num_tasks());
+  program.crossings.resize(num_tasks);
+  program.awaited_crossings.resize(num_tasks);
+  PipelineShape forwards = program.shape;
+  forwards.side = PipelineSide::Forward;
+  PipelineShape backwards = program.shape;
+  backwards.side = PipelineSide::Backward;
+  const bool is_forward_side = spec.side == PipelineSide::Forward;
+  const bool is_fed = spec.feed == SideFeed::Activations || program.stage.value > 0;
+  const int fed_max = spec.crossing(program.stage.value).fed_max;
+  for (std::int32_t n = 0; n < spec.micro_batches; ++n) {
+    const TaskId forward = forwards.task_id({TaskKind::Forward, {n}, {0}});
+    if (is_fed) {
+      append_crossing({forward, backwards.task_id({TaskKind::Recompute, {n}, {0}})},
+                      is_forward_side, program);
+    }
+    if (fed_max > 0 && n >= fed_max) {
+      append_crossing({backwards.task_id({TaskKind::Backward, {n - fed_max}, {0}}), forward},
+                      !is_forward_side, program);
+    }
+  }
+}
+
 }  // namespace
 
 Program build_program(const ProgramSpec& spec, StageId stage) {
   MEGATWIN_ASSERT(std::ssize(spec.stages) == spec.pipeline, spec.stages.size());
   const StageCost& cost = spec.stages[static_cast<std::size_t>(stage.value)];
   MEGATWIN_ASSERT(std::ssize(cost.chunks) == spec.model_chunks, cost.chunks.size());
+  MEGATWIN_ASSERT(spec.side == PipelineSide::Both || spec.model_chunks == 1, spec.model_chunks);
+  MEGATWIN_ASSERT(spec.crossings.empty() || std::ssize(spec.crossings) == spec.pipeline,
+                  spec.crossings.size());
 
   Program program{.stage = stage,
                   .shape = pipeline_shape(spec),
@@ -155,6 +201,7 @@ Program build_program(const ProgramSpec& spec, StageId stage) {
   for (const Row& row : make_rows(program.shape, stage)) {
     append_row(row, program);
   }
+  append_crossings(spec, program);
 
   for (const ChunkCost& chunk : cost.chunks) {
     program.chunk_memory.push_back({chunk.activation, chunk.weight_gradient_input});
@@ -169,6 +216,16 @@ std::vector<Program> build_programs(const ProgramSpec& spec) {
   programs.reserve(static_cast<std::size_t>(spec.pipeline));
   for (std::int32_t stage = 0; stage < spec.pipeline; ++stage) {
     programs.push_back(build_program(spec, {stage}));
+  }
+  return programs;
+}
+
+std::vector<Program> build_programs(const std::vector<ProgramSpec>& specs) {
+  std::vector<Program> programs;
+  for (const ProgramSpec& spec : specs) {
+    for (std::int32_t stage = 0; stage < spec.pipeline; ++stage) {
+      programs.push_back(build_program(spec, {stage}));
+    }
   }
   return programs;
 }

@@ -5,6 +5,7 @@
 #define MEGATWIN_MODEL_PROGRAM_PROGRAM_SPEC_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,27 @@ struct PipelineHop {
   friend constexpr bool operator==(const PipelineHop&, const PipelineHop&) = default;
 };
 
+// Forward-backward decoupling: the passes that the ranks of a pipeline run. Both sides together
+// make one pipeline, each with a spec of its own.
+enum class PipelineSide : std::uint8_t {
+  Both,
+  Forward,   // Forwards, which feed the other side; keeps weights only.
+  Backward,  // A Recompute takes in what is fed, a Backward follows.
+};
+
+// What the forward side sends across for each micro-batch.
+enum class SideFeed : std::uint8_t {
+  StageInput,   // When the forward begins; the Recompute runs it again, as MegaFBD does.
+  Activations,  // All that the forward keeps, when it ends; the Recompute takes it in.
+};
+
+// Between the two ranks of a stage.
+struct SideCrossing {
+  Instant feed;     // Of one micro-batch, on its way.
+  int fed_max = 0;  // Micro-batches begun by the one and not finished by the other; 0: any number.
+  friend constexpr bool operator==(const SideCrossing&, const SideCrossing&) = default;
+};
+
 // The shape of the pipeline and its schedule. Stage i of p; chunk c of v; virtual stage = c·p + i
 // for the interleaved map, and the V map of ZB-V folds back (chunk 1 of stage i is virtual 2p−1−i).
 struct ProgramSpec {
@@ -74,10 +96,18 @@ struct ProgramSpec {
   // OrderFile schedule: per rank the list of tasks such as "F0.1" (micro-batch.chunk).
   std::vector<std::vector<std::string>> orders;
   bool orders_fold = false;  // OrderFile: the chunks lie on the V map of ZB-V (v = 2).
+  // Decoupled: which side this is of, and what crosses to the other or comes from it, by stage;
+  // empty when nothing takes time or is bounded. The gather of a forward rank brings its weights.
+  PipelineSide side = PipelineSide::Both;
+  SideFeed feed = SideFeed::StageInput;
+  std::vector<SideCrossing> crossings;
 
   PipelineHop hop(int boundary) const {
     return hops.empty() ? PipelineHop{send_activation, send_gradient}
                         : hops[static_cast<std::size_t>(boundary)];
+  }
+  SideCrossing crossing(int stage) const {
+    return crossings.empty() ? SideCrossing{} : crossings[static_cast<std::size_t>(stage)];
   }
 };
 

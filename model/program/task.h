@@ -13,7 +13,8 @@
 
 namespace megatwin::model {
 
-// Same names and order as the first entries of EventKind.
+// Same names and order as the first entries of EventKind. A Recompute is a task of its own only on
+// the backward side of a decoupled pipeline; elsewhere it is part of its backward.
 enum class TaskKind : std::uint8_t { Forward, Backward, BackwardInput, BackwardWeight, Recompute };
 
 struct Task {

@@ -9,6 +9,7 @@
 #include "model/program/lowering.h"
 #include "model/program/stage_jobs.h"
 #include "sim/memory_report.h"
+#include "sim/step_limit.h"
 
 namespace megatwin::sim {
 namespace {
@@ -17,6 +18,7 @@ using model::Bytes;
 using model::DecoupledSide;
 using model::Instant;
 using model::Job;
+using model::JobProgram;
 using model::Seconds;
 using policies::DecoupledFeed;
 
@@ -29,9 +31,35 @@ const model::NodeGroup& group_of(const Job& job, const DecoupledSide& side) {
   return job.cluster.groups[static_cast<std::size_t>(side.group)];
 }
 
+// Ranks of one stage that belong together, of both sides.
+int ranks_of_block(const Job& job) {
+  const model::DecoupledPlan& plan = job.plan.decoupled;
+  return (job.plan.side_ranks(plan.forward) + job.plan.side_ranks(plan.backward)) *
+         job.plan.context;
+}
+
+bool share_machines(const Job& job) {
+  const model::DecoupledPlan& plan = job.plan.decoupled;
+  return plan.forward.group == plan.backward.group &&
+         group_of(job, plan.forward).node.num_gpus % ranks_of_block(job) == 0;
+}
+
+// The part of each machine that a side has.
+void keep_part_of(model::Node& node, double part) {
+  const double rate = part * node.num_nics * node.nic_per_direction.value;
+  node.num_gpus = static_cast<int>(std::lround(part * node.num_gpus));
+  node.num_nics = std::max(1, static_cast<int>(part * node.num_nics));
+  node.nic_per_direction = {rate / node.num_nics};
+}
+
 // One side as a plain 1F1B job on its machines.
 Job side_job(const Job& job, const DecoupledSide& side) {
   Job result = model::on_group(job, side.group);
+  if (share_machines(job)) {
+    keep_part_of(
+        result.cluster.groups.front().node,
+        static_cast<double>(job.plan.side_ranks(side) * job.plan.context) / ranks_of_block(job));
+  }
   result.plan.tensor = job.plan.side_tensor(side);
   result.plan.data = job.plan.data * side.instances;
   result.plan.sequence_parallel = job.plan.sequence_parallel && result.plan.tensor > 1;
@@ -124,20 +152,12 @@ class Crossing {
   model::GroupTopology forward_, backward_;
 };
 
-bool fits_one_machine(const Job& job) {
-  const model::DecoupledPlan& plan = job.plan.decoupled;
-  const int stage = job.plan.side_ranks(plan.forward) + job.plan.side_ranks(plan.backward);
-  return plan.forward.group == plan.backward.group &&
-         group_of(job, plan.forward).node.num_gpus % stage == 0;
-}
-
-// Micro-batches that a backward rank has memory for, at least one.
-int waiting_max(const model::StageCost& stage, Bytes limit) {
+// Micro-batches of which a rank of the stage can keep `each`, at least one.
+int micro_batches_that_fit(const model::StageCost& stage, Bytes each, Bytes limit) {
   const Bytes fixed =
       stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
-  const Bytes activation = stage.chunks.front().activation;
-  if (!(activation > Bytes{0})) return 0;
-  const double room = std::floor(ratio((limit - fixed) / activation));
+  if (!(each > Bytes{0})) return 0;
+  const double room = std::floor(ratio((limit - fixed) / each));
   return static_cast<int>(std::clamp(room, 1.0, 1e6));
 }
 
@@ -148,6 +168,8 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
   const int tensor_backward = result.backward.plan.tensor;
   const Bytes stage_input = static_cast<double>(tensor_forward) * model::pipeline_message(input);
   const auto limits = task_memory_limits(result.backward, {result.backward_program});
+  const JobProgram forward_ranks = forward_ranks_program(result);
+  const auto limits_there = task_memory_limits(result.forward, {forward_ranks});
   for (std::size_t s = 0; s < result.forward_program.spec.stages.size(); ++s) {
     const model::StageCost& there = result.forward_program.spec.stages[s];
     const model::StageCost& here = result.backward_program.spec.stages[s];
@@ -157,6 +179,11 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
       return crossing.time(static_cast<double>(tensor_backward) * a_rank);
     };
     const Bytes weights = static_cast<double>(tensor_forward) * there.parameters;
+    const auto sizes_of = [&](const model::ChunkCost& chunk) {
+      return DecoupledSizes{chunk.activation,
+                            result.leaves_gradients ? chunk.weight_gradient_input : Bytes{}};
+    };
+    const DecoupledSizes on_forward = sizes_of(forward), on_backward = sizes_of(backward);
     DecoupledStage stage{
         .forward = forward.forward,
         .again = backward.forward,
@@ -170,7 +197,15 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
         .reduce = backward.gradient_reduce,
         .optimizer = here.optimizer + backward.parameter_gather,
         .weights = crossing.time(weights),
-        .waiting_max = waiting_max(here, limits[s]),
+        // All that is fed may be unsent; the input of weight gradients takes the place of the
+        // activations until it is sent.
+        .waiting_max = std::min(
+            micro_batches_that_fit(here, std::max(on_backward.activation, on_backward.weight_input),
+                                   limits[s]),
+            micro_batches_that_fit(forward_ranks.spec.stages[s], on_forward.activation,
+                                   limits_there[s])),
+        .on_forward = on_forward,
+        .on_backward = on_backward,
         .send_activation = result.forward_program.spec.hop(static_cast<int>(s)).activation};
     if (s > 0) {
       const int before = static_cast<int>(s) - 1;
@@ -207,10 +242,46 @@ DecoupledJob price_decoupled(const Job& job, const model::PricedEffects& effects
   result.spec.forward_instances = plan.forward.instances;
   result.spec.backward_instances = plan.backward.instances;
   result.spec.feed = plan.ship_activations ? DecoupledFeed::Activations : DecoupledFeed::StageInput;
-  price_stages(job, Crossing(result, fits_one_machine(job)), result);
+  result.leaves_gradients = plan.balance_weights || plan.weight_share > 0;
+  price_stages(job, Crossing(result, share_machines(job)), result);
   result.spec.weight_share =
       plan.balance_weights ? balanced_weight_share(result.spec) : plan.weight_share;
   return result;
+}
+
+JobProgram forward_ranks_program(const DecoupledJob& job) {
+  JobProgram program = job.forward_program;
+  for (model::StageCost& stage : program.spec.stages) {
+    stage.optimizer_state = {};
+    if (!job.leaves_gradients) stage.gradients = {};
+  }
+  return program;
+}
+
+std::optional<model::Diagnostic> endless_decoupled(const DecoupledJob& job) {
+  JobProgram forwards = job.forward_program;
+  for (model::PricedStage& stage : forwards.stages) {
+    stage.optimizer = stage.optimizer_exposed = {};
+    for (model::PricedChunk& chunk : stage.chunks) {
+      chunk.backward = {};
+      chunk.reduce_exposed = chunk.sharded_backward = {};
+    }
+  }
+  if (const auto endless = endless_step(forwards)) return endless;
+  if (const auto endless = endless_step(job.backward_program)) return endless;
+  for (const DecoupledStage& stage : job.spec.stages) {
+    const double micro_batches = job.spec.micro_batches;
+    const Seconds crossing = micro_batches * model::to_seconds(stage.feed) +
+                             micro_batches * model::to_seconds(stage.weight_input) +
+                             model::to_seconds(stage.weights) + model::to_seconds(stage.gradients);
+    if (crossing <= kStepTimeMax) continue;
+    return model::Diagnostic{.key = kStepTimeKey,
+                             .message =
+                                 "a step would take over 3 years: what crosses between "
+                                 "forward and backward ranks alone takes longer; check "
+                                 "rates and latencies"};
+  }
+  return std::nullopt;
 }
 
 }  // namespace megatwin::sim

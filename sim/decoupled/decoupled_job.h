@@ -4,14 +4,17 @@
 //
 // Taken: a forward rank keeps weights only (gradients too when weight gradients are left to it);
 // backward ranks step the optimizer and send the weights back, which the next step's forwards wait
-// for; forward and backward ranks of a stage are on one machine when both sides use the same kind
-// and fit on it, else on different ones.
+// for. When both sides use the same kind and the ranks of a stage fill machines evenly, machines
+// hold whole stages, of which each side has its part: crossings stay inside, hops leave when the
+// next stage is on the next machine. Else each side has machines of its own.
 #ifndef MEGATWIN_SIM_DECOUPLED_DECOUPLED_JOB_H_
 #define MEGATWIN_SIM_DECOUPLED_DECOUPLED_JOB_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "model/diagnostic.h"
 #include "model/job.h"
 #include "model/program/job_program.h"
 #include "sim/decoupled/decoupled_pipeline.h"
@@ -26,15 +29,22 @@ struct DecoupledJob {
   model::Job forward, backward;  // Each side as a plain job.
   model::JobProgram forward_program, backward_program;
   DecoupledSpec spec;
+  bool leaves_gradients = false;  // To the forward side.
 };
 
 // Requires: decoupled_problems(job) is empty.
 DecoupledJob price_decoupled(const model::Job& job, const model::PricedEffects& effects = {});
 
+// The forward side without the model state that its ranks do not hold.
+model::JobProgram forward_ranks_program(const DecoupledJob& job);
+
+// As endless_step(), of both sides and what crosses between them.
+std::optional<model::Diagnostic> endless_decoupled(const DecoupledJob& job);
+
 // Fills the times, the breakdown of the busiest backward rank, memory, parameters, the FLOP that
-// run and the sides of `report`. Requires: decoupled_problems(job) is empty.
-void report_decoupled(const model::Job& job, const model::PricedEffects& effects, bool timeline,
-                      SimulationReport& report);
+// run and the sides of `report`. Requires: `priced` is of `job` and not endless.
+void report_decoupled(const model::Job& job, const DecoupledJob& priced,
+                      const model::PricedEffects& effects, bool timeline, SimulationReport& report);
 
 }  // namespace megatwin::sim
 

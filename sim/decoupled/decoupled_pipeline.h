@@ -3,20 +3,16 @@
 // between the sides. Every pipeline stage has some forward ranks and some backward ranks
 // (instances); micro-batch j belongs to forward instance j mod a and backward instance j mod b.
 //
-// What each rank does:
-// * Forward rank: waits at the start of the step for its weights; then forwards in order, as soon
-// as
-//   the previous stage has sent, while the backward rank has room; a weight gradient that was left
-//   to it whenever no forward can run; at the end its gradients go to the backward rank.
-// * Backward rank: per micro-batch in order, takes what it is fed (the stage's input, on which it
-//   runs the forward again, or all saved activations), waits for the gradient from the next stage,
-//   runs the backward. Then the reduction over the instances, when all have their gradients, and
-//   the optimizer.
-// Transfers queue per sender and kind, beside compute. All instants in ns; equal times go by rank.
+// One instance of each side and no split is a program that the Executor runs, see
+// decoupled_program.h; the rest has an engine of its own, decoupled_instances.h. Where both apply
+// they give the same times (docs/adr/0010).
+//
+// Transfers queue per sender and kind, beside compute. The step ends when every rank has ended.
 // In closed form, without transfers and bounds: policies/forward_backward_decoupling.h.
 #ifndef MEGATWIN_SIM_DECOUPLED_DECOUPLED_PIPELINE_H_
 #define MEGATWIN_SIM_DECOUPLED_DECOUPLED_PIPELINE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "model/ids.h"
@@ -25,6 +21,12 @@
 #include "policies/forward_backward_decoupling.h"
 
 namespace megatwin::sim {
+
+// What a micro-batch keeps on a rank.
+struct DecoupledSizes {
+  model::Bytes activation;
+  model::Bytes weight_input;  // Of weight gradients that are left to the forward side.
+};
 
 // One stage; all micro-batches are alike.
 struct DecoupledStage {
@@ -38,8 +40,9 @@ struct DecoupledStage {
   model::Instant gradients;          // A forward rank's gradients of the step, on their way.
   model::Instant reduce;             // Over the backward instances.
   model::Instant optimizer;
-  model::Instant weights;          // To the forward ranks, once a step.
-  int waiting_max = 0;             // Micro-batches fed and not finished; 0 for no bound.
+  model::Instant weights;  // To the forward ranks, once a step.
+  int waiting_max = 0;     // Micro-batches fed and not finished; 0 for no bound.
+  DecoupledSizes on_forward, on_backward;
   model::Instant send_activation;  // To the next stage of the same side …
   model::Instant send_gradient;    // … and to the one before.
 };
@@ -54,20 +57,31 @@ struct DecoupledSpec {
       0;  // Of the micro-batches, spread evenly: weight gradients on forward ranks.
 };
 
+// The parts of its time sum to the makespan.
 struct DecoupledRank {
   bool forward_side = true;
   int instance = 0;
   model::StageId stage;
-  model::Instant busy;    // Tasks.
+  model::Instant busy;        // Tasks.
+  model::Instant exposed_pp;  // Waits for something that is queued or under way.
+  model::Instant exposed_dp;  // Waits for weights, or for the reduction.
+  model::Instant optimizer;
+  model::Instant bubble;  // The rest: others have not got there yet, or are done.
   model::Instant finish;  // Last thing it does in the step.
-  int waiting_max = 0;    // Backward: most micro-batches fed and not finished at once.
+  // Most at once. Activations: of a forward rank begun and not sent, where it feeds them; of a
+  // backward rank those that it is fed or made itself, from the begin of the forward that feeds it.
+  int activations_max = 0;
+  // Inputs of weight gradients left to the forward side: there, or on the way there.
+  int weight_inputs_max = 0;
+  model::Bytes held_max;  // Of both together.
 };
 
 struct DecoupledResult {
   model::Instant makespan;
   std::vector<DecoupledRank> ranks;  // Forward instances stage by stage, then backward instances.
-  std::vector<model::EventRecord> timeline;  // By rank, then start; compute only.
+  std::vector<model::EventRecord> timeline;  // By rank, then start.
   std::int64_t events = 0;
+  bool by_executor = false;
 
   // Share of the step in which the ranks of a side run tasks.
   double busy_share(bool forward_side) const;

@@ -27,40 +27,58 @@ PipelineResult one_of_each(int stages) {
   return result;
 }
 
-// Memory of both sides: the backward ranks by stage, then the forward ranks.
-void fill_side_memory(const Job& job, const DecoupledJob& priced, const DecoupledResult& result,
-                      SimulationReport& report) {
+// Of all instances of a side, the most at once.
+struct Held {
+  int activations = 0, weight_inputs = 0;
+  Bytes together;
+};
+Held held_at(const DecoupledResult& result, bool forward_side, int stage) {
+  Held held;
+  for (const DecoupledRank& rank : result.ranks) {
+    if (rank.forward_side != forward_side || rank.stage.value != stage) continue;
+    held.activations = std::max(held.activations, rank.activations_max);
+    held.weight_inputs = std::max(held.weight_inputs, rank.weight_inputs_max);
+    held.together = std::max(held.together, rank.held_max);
+  }
+  return held;
+}
+
+// Memory of one side.
+void fill_memory_of(const Job& job, JobProgram program, const DecoupledResult& result,
+                    bool forward_side, SimulationReport& report) {
   const int stages = job.plan.pipeline;
-  JobProgram backward = priced.backward_program;
-  JobProgram forward = priced.forward_program;
-  backward.spec.micro_batches = forward.spec.micro_batches = 1;  // As in one_of_each().
+  program.spec.micro_batches = 1;  // As in one_of_each().
   for (int s = 0; s < stages; ++s) {
-    int held = 1;
-    for (const DecoupledRank& rank : result.ranks) {
-      if (rank.stage.value == s) held = std::max(held, rank.waiting_max);
+    model::ChunkCost& chunk = program.spec.stages[static_cast<std::size_t>(s)].chunks.front();
+    chunk.activation = held_at(result, forward_side, s).together;
+    if (forward_side) chunk.backward_transient = {};
+  }
+  fill_memory(job, {program}, one_of_each(stages), report);
+  for (int s = 0; s < stages; ++s) {
+    StageMemory& memory = report.memory[static_cast<std::size_t>(s)];
+    const Held held = held_at(result, forward_side, s);
+    memory.side = forward_side ? "forward" : "backward";
+    if (!memory.largest_term.starts_with("activations")) continue;
+    memory.largest_term = "activations of " + std::to_string(held.activations) + " micro-batches";
+    if (held.weight_inputs > 0) {
+      memory.largest_term +=
+          ", weight gradients' inputs of up to " + std::to_string(held.weight_inputs);
     }
-    const auto index = static_cast<std::size_t>(s);
-    model::ChunkCost& chunk = backward.spec.stages[index].chunks.front();
-    chunk.activation = static_cast<double>(held) * chunk.activation;
-    model::StageCost& stage = forward.spec.stages[index];
-    stage.optimizer_state = {};
-    if (priced.spec.weight_share == 0) stage.gradients = {};
-    stage.chunks.front().backward_transient = {};
-    if (!job.plan.decoupled.ship_activations) stage.chunks.front().activation = {};
   }
+}
+
+// Of both sides: the backward ranks by stage, then the forward ranks.
+void fill_side_memory(const DecoupledJob& priced, const DecoupledResult& result,
+                      SimulationReport& report) {
   SimulationReport side;
-  fill_memory(priced.forward, {forward}, one_of_each(stages), side);
-  fill_memory(priced.backward, {backward}, one_of_each(stages), report);
+  fill_memory_of(priced.forward, forward_ranks_program(priced), result, true, side);
+  fill_memory_of(priced.backward, priced.backward_program, result, false, report);
   report.fits = report.fits && side.fits;
-  for (StageMemory& memory : side.memory) {
-    memory.stage += stages;
-    memory.largest_term = "a forward rank of stage " + std::to_string(memory.stage - stages);
-    report.memory.push_back(std::move(memory));
-  }
   report.sides[0].memory_peak = side.memory_peak;
   report.sides[0].memory_limit = side.memory_limit;
   report.sides[1].memory_peak = report.memory_peak;
   report.sides[1].memory_limit = report.memory_limit;
+  for (StageMemory& memory : side.memory) report.memory.push_back(std::move(memory));
 }
 
 void fill_sides(const DecoupledJob& priced, const DecoupledResult& result,
@@ -77,36 +95,53 @@ void fill_sides(const DecoupledJob& priced, const DecoupledResult& result,
   add("backward", priced.backward, priced.spec.backward_instances, false);
 }
 
-void fill_breakdown(const DecoupledJob& priced, const DecoupledResult& result,
+// Of the backward rank that works longest.
+void fill_breakdown(const DecoupledJob& priced, const DecoupledRank& rank,
                     SimulationReport& report) {
+  const auto s = static_cast<std::size_t>(rank.stage.value);
+  const model::PricedChunk& chunk = priced.backward_program.stages[s].chunks.front();
+  const double m = static_cast<double>(priced.spec.micro_batches) / priced.spec.backward_instances;
+  model::TaskPrice work = chunk.backward;
+  if (priced.spec.feed == policies::DecoupledFeed::StageInput) work = work + chunk.forward;
+  StepBreakdown& parts = report.breakdown;
+  parts.exposed_tp = m * work.exposed_tp;
+  parts.exposed_ep = m * work.exposed_ep;
+  parts.exposed_cp = m * work.exposed_cp;
+  parts.exposed_pp = model::to_seconds(rank.exposed_pp);
+  parts.exposed_dp = model::to_seconds(rank.exposed_dp);
+  parts.optimizer = model::to_seconds(rank.optimizer);
+  parts.bubble = model::to_seconds(rank.bubble);
+  parts.other = priced.backward_program.step_overhead;
+  // Weight gradients left to the other side are no part of it, and tasks are rounded.
+  parts.compute = report.step_time -
+                  (parts.exposed_tp + parts.exposed_ep + parts.exposed_cp + parts.exposed_pp +
+                   parts.exposed_dp + parts.optimizer + parts.bubble + parts.other);
+  report.bubble_fraction = ratio(parts.bubble / report.step_time);
+  report.compute_shares = {{"tasks", parts.compute}};
+  report.critical_stage = rank.stage.value;
+}
+
+const DecoupledRank& busiest_backward(const DecoupledResult& result) {
   const DecoupledRank* busiest = nullptr;
   for (const DecoupledRank& rank : result.ranks) {
     if (rank.forward_side) continue;
     if (busiest == nullptr || rank.busy > busiest->busy) busiest = &rank;
   }
-  const auto s = static_cast<std::size_t>(busiest->stage.value);
-  const DecoupledStage& stage = priced.spec.stages[s];
-  const model::PricedChunk& chunk = priced.backward_program.stages[s].chunks.front();
-  const double m = static_cast<double>(priced.spec.micro_batches) / priced.spec.backward_instances;
-  const bool again = priced.spec.feed == policies::DecoupledFeed::StageInput;
-  const auto per_step = [&](Seconds forward, Seconds backward) {
-    return m * (backward + (again ? forward : Seconds{}));
-  };
-  StepBreakdown& parts = report.breakdown;
-  parts.exposed_tp = per_step(chunk.forward.exposed_tp, chunk.backward.exposed_tp);
-  parts.exposed_ep = per_step(chunk.forward.exposed_ep, chunk.backward.exposed_ep);
-  parts.exposed_cp = per_step(chunk.forward.exposed_cp, chunk.backward.exposed_cp);
-  parts.exposed_dp = model::to_seconds(stage.reduce);
-  parts.optimizer = model::to_seconds(stage.optimizer);
-  parts.other = priced.backward_program.step_overhead;
-  parts.compute =
-      model::to_seconds(busiest->busy) - parts.exposed_tp - parts.exposed_ep - parts.exposed_cp;
-  parts.bubble =
-      report.step_time - (parts.compute + parts.exposed_tp + parts.exposed_ep + parts.exposed_cp +
-                          parts.exposed_dp + parts.optimizer + parts.other);
-  report.bubble_fraction = ratio(parts.bubble / report.step_time);
-  report.compute_shares = {{"matrix products", parts.compute}};
-  report.critical_stage = busiest->stage.value;
+  return *busiest;
+}
+
+// Without the schedule nobody waits for another rank: the step is as long as the rank that has most
+// to do, with the collectives at its ends.
+void leave_out_schedule(const DecoupledSpec& spec, DecoupledResult& result) {
+  result.makespan = {};
+  for (DecoupledRank& rank : result.ranks) {
+    const DecoupledStage& stage = spec.stages[static_cast<std::size_t>(rank.stage.value)];
+    rank.exposed_pp = rank.bubble = {};
+    rank.exposed_dp = rank.forward_side ? stage.weights : stage.reduce;
+    rank.finish = rank.busy + rank.exposed_dp + rank.optimizer;
+    result.makespan = std::max(result.makespan, rank.finish);
+  }
+  for (DecoupledRank& rank : result.ranks) rank.bubble = result.makespan - rank.finish;
 }
 
 // FLOP that run, those of forwards that are run again included.
@@ -129,14 +164,15 @@ model::Flop executed_flop(const Job& job, const DecoupledJob& priced) {
 
 }  // namespace
 
-void report_decoupled(const Job& job, const model::PricedEffects& effects, bool timeline,
+void report_decoupled(const Job& job, const DecoupledJob& priced,
+                      const model::PricedEffects& effects, bool timeline,
                       SimulationReport& report) {
-  const DecoupledJob priced = price_decoupled(job, effects);
   DecoupledResult result = simulate_decoupled(priced.spec);
+  if (!effects.pipeline_schedule) leave_out_schedule(priced.spec, result);
   report.step_time = model::to_seconds(result.makespan) + priced.backward_program.step_overhead;
   fill_sides(priced, result, report);
-  fill_breakdown(priced, result, report);
-  fill_side_memory(job, priced, result, report);
+  fill_breakdown(priced, busiest_backward(result), report);
+  fill_side_memory(priced, result, report);
   report.hardware_flop_per_step = executed_flop(job, priced);
   const model::ParameterCounts counts = model::count_parameters(job.transformer);
   report.parameters_total = counts.total;
@@ -146,7 +182,7 @@ void report_decoupled(const Job& job, const model::PricedEffects& effects, bool 
   }
   report.ranks_simulated = static_cast<int>(result.ranks.size());
   report.events = result.events;
-  report.engine = "decoupled";
+  report.engine = result.by_executor ? "events" : "instances";
   if (timeline) report.timeline = std::move(result.timeline);
   if (job.plan.decoupled.balance_weights) {
     report.assumptions.push_back(

@@ -50,6 +50,19 @@ TEST(PerfettoTrace, NamesProcessesAndThreads) {
                                    "send activations", "send gradients", "data-parallel traffic"}));
 }
 
+TEST(PerfettoTrace, NamesSideAndStageOfADecoupledPlan) {
+  model::Plan plan;
+  plan.pipeline = 2;
+  EXPECT_EQ(rank_text(plan, 2, 1), "stage 1");
+  EXPECT_EQ(rank_text(plan, 4, 1), "rank 1");
+  plan.schedule = model::ScheduleKind::Decoupled;
+  EXPECT_EQ(rank_text(plan, 4, 1), "forward stage 1");
+  EXPECT_EQ(rank_text(plan, 4, 2), "backward stage 0");
+  EXPECT_EQ(rank_text(plan, 8, 2), "rank 2");  // Of larger groups.
+  plan.decoupled.backward.instances = 2;
+  EXPECT_EQ(rank_text(plan, 6, 5), "backward stage 1 of instance 1");
+}
+
 TEST(PerfettoTrace, TimesAreMicrosecondsToTheNanosecond) {
   sim::SimulationReport report = tests::report_fixture();
   report.timeline = {

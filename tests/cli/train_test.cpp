@@ -90,6 +90,38 @@ TEST_F(TrainCommand, TrainsSavesAndGoesOn) {
   EXPECT_LT(json(from.out)["steps"][0]["loss"].GetDouble(), answer["steps"][0]["loss"].GetDouble());
 }
 
+// Both sides really train, to the losses of 1F1B, and the log is decided again; what is simulated
+// only is said in one line.
+TEST_F(TrainCommand, TrainsADecoupledPipeline) {
+  const auto train = [&](const std::string& policy, const std::string& log) {
+    fs::remove_all(path("checkpoints"));
+    return run({"train", path("job.yaml"), "--set", "plan.model_chunks=1", "--set",
+                "policy=" + policy, "--log", log, "--json"});
+  };
+  const Answer together = train("{schedule: 1f1b}", path("1f1b.log"));
+  ASSERT_EQ(together.code, 0) << together.err;
+  for (const std::string feed : {"stage-input", "activations"}) {
+    const std::string policy = "{schedule: fbd, feed: " + feed + "}";
+    const Answer trained = train(policy, path("fbd.log"));
+    ASSERT_EQ(trained.code, 0) << trained.out << trained.err;
+    for (rapidjson::SizeType step = 0; step < 4; ++step) {
+      EXPECT_EQ(json(trained.out)["steps"][step]["loss"].GetDouble(),
+                json(together.out)["steps"][step]["loss"].GetDouble());
+    }
+    EXPECT_EQ(json(trained.out)["held_out_loss"].GetDouble(),
+              json(together.out)["held_out_loss"].GetDouble());
+    const Answer replayed =
+        run({"simulate", path("job.yaml"), "--set", "plan.model_chunks=1", "--set",
+             "policy=" + policy, "--replay", path("fbd.log"), "--json"});
+    ASSERT_EQ(replayed.code, 0) << replayed.out << replayed.err;
+    EXPECT_EQ(json(replayed.out)["different"].GetInt(), 0);
+    EXPECT_EQ(json(replayed.out)["steps_simulated_alike"].GetInt(), 4);
+  }
+  const Answer refused = train("{schedule: fbd, backward: {instances: 2}}", path("no.log"));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.out.find("other ratios are simulated only"), std::string::npos) << refused.out;
+}
+
 TEST_F(TrainCommand, LogOfAHostRunIsDecidedAgainByTheSimulator) {
   for (const std::string policy : {"dpp-breadth", "dpp-depth", "interleaved"}) {
     fs::remove_all(path("checkpoints"));

@@ -78,7 +78,7 @@ std::vector<tests::OrderChoice> every_order() {
 testing::AssertionResult replays(const tests::OrderChoice& choice, const model::ProgramSpec& spec,
                                  const HostRankReport& rank) {
   const auto programs = build_programs(spec);
-  const auto stage = static_cast<std::size_t>(rank.stage.value);
+  const auto stage = static_cast<std::size_t>(rank.stage.value) % programs.size();
   const auto factory = tests::policy_of(choice);
   const auto policy = factory ? factory(programs[stage], rank.rank) : nullptr;
   const auto orders = policy ? std::vector<policies::Order>{} : policies::schedule_orders(spec);
@@ -97,6 +97,30 @@ testing::AssertionResult replays(const tests::OrderChoice& choice, const model::
     return testing::AssertionFailure() << "other decisions";
   }
   return testing::AssertionSuccess();
+}
+
+// The two sides of one run, each as a run of its own.
+std::vector<tests::RecordedRun> decoupled_runs(bool ship) {
+  const tests::OrderChoice choice{.shape = ScheduleKind::Decoupled,
+                                  .decides = ScheduleKind::Decoupled};
+  constexpr int kStages = 4;
+  TinyJob tiny(tiny_llama(), tests::pipeline_plan(choice.shape, kStages, 1));
+  tiny.job.plan.decoupled.ship_activations = ship;
+  set_order(tiny.job, choice);
+  tiny.job.hooks.before_task = tests::delays(ship ? 1 : 2);
+  const HostResult result = run_host(tiny.job);
+  EXPECT_FALSE(result.fault) << to_text(*result.fault);
+  std::vector<tests::RecordedRun> runs;
+  for (const model::ProgramSpec& spec : host_program_specs(tiny.job)) {
+    tests::RecordedRun run{.choice = choice, .spec = spec, .logs = {}, .hashes = {}};
+    for (int stage = 0; stage < kStages; ++stage) {
+      const auto index = runs.size() * kStages + static_cast<std::size_t>(stage);
+      EXPECT_TRUE(replays(choice, spec, result.ranks[index])) << "rank " << index;
+      run.logs.push_back(result.ranks[index].logs.front());
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
 }
 
 TEST(Decisions, ComeOutOfTheEventsOfAHostRunAgain) {
@@ -208,6 +232,11 @@ TEST(Decisions, OfEveryOrderReplay) {
       run.logs.push_back(rank.logs.front());
     }
     runs.push_back(std::move(run));
+  }
+  for (const bool ship : {false, true}) {
+    for (tests::RecordedRun& run : decoupled_runs(ship)) {
+      runs.push_back(std::move(run));
+    }
   }
   if (std::getenv("MEGATWIN_UPDATE_GOLDENS") != nullptr) {
     std::ofstream file(tests::kRecordedRuns);

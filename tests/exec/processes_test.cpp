@@ -161,6 +161,16 @@ TEST(Processes, PoliciesAnnounceAcrossProcesses) {
   expect_same_bits(tests::tiny_llama(), plan, 4);
 }
 
+TEST(Processes, SidesOfADecoupledPipelineGiveTheSameBits) {
+  for (const bool ship : {false, true}) {
+    Plan plan = product(2, 1, 1, 0);
+    plan.schedule = ScheduleKind::Decoupled;
+    plan.decoupled.ship_activations = ship;
+    expect_same_bits(tests::tiny_llama(), plan, 4);
+    expect_same_bits(tests::tiny_llama(), plan, 2);
+  }
+}
+
 // Credits, one slot a channel, cross processes too.
 TEST(Processes, SlotsAreCreditedAcrossProcesses) {
   TinyJob tiny(tests::tiny_llama(), pipeline(ScheduleKind::OneForwardOneBackward, 4));

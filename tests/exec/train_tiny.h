@@ -35,22 +35,26 @@ inline model::Plan pipeline(model::ScheduleKind schedule, int p, int v = 1) {
 
 // The arena of every rank is what the planner said, to the byte, and so is the model state.
 inline void expect_planned_memory(const exec::HostJob& job, const exec::HostResult& result) {
-  const model::ProgramSpec spec = host_program_spec(job);
-  const model::PipelineShape shape = pipeline_shape(spec);
-  const auto orders = policies::schedule_orders(spec);
-  std::vector<double> state_max(spec.stages.size(), 0);
+  const std::vector<model::ProgramSpec> specs = host_program_specs(job);
+  const auto orders = policies::schedule_orders(specs);
+  const std::size_t num_stages = specs.front().stages.size();
+  std::vector<double> state_max(orders.size(), 0);
+  const auto cost_of = [&](std::size_t stage) -> const model::StageCost& {
+    return specs[stage / num_stages].stages[stage % num_stages];
+  };
   for (const exec::HostRankReport& rank : result.ranks) {
     const auto stage = static_cast<std::size_t>(rank.stage.value);
     EXPECT_EQ(rank.executed, orders[stage]);
-    const model::MemoryRequest request{shape, spec.stages[stage], orders[stage]};
+    const model::PipelineShape shape = pipeline_shape(specs[stage / num_stages]);
+    const model::MemoryRequest request{shape, cost_of(stage), orders[stage]};
     EXPECT_EQ(rank.activations_max.value, plan_memory(request).buffers.value) << describe(job.plan);
     EXPECT_EQ(rank.activations_reserved.value, plan_arena(request).high_water.value)
         << describe(job.plan);
     state_max[stage] = std::max(state_max[stage], rank.state.value);
   }
   // The last shards may be a number short.
-  for (std::size_t stage = 0; stage < spec.stages.size(); ++stage) {
-    const model::StageCost& cost = spec.stages[stage];
+  for (std::size_t stage = 0; stage < orders.size(); ++stage) {
+    const model::StageCost& cost = cost_of(stage);
     EXPECT_EQ(state_max[stage], (cost.parameters + cost.gradients + cost.optimizer_state).value)
         << describe(job.plan);
   }

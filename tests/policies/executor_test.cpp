@@ -25,6 +25,7 @@ class ListingBackend : public Backend {
 
   void issue_task(model::RankId, TaskId task) override { say(name(task)); }
   void issue_send(model::RankId, TaskId task) override { say("send(" + name(task) + ")"); }
+  void issue_crossing(model::RankId, TaskId task) override { say("cross(" + name(task) + ")"); }
   void issue_gather(model::RankId, model::ChunkId chunk) override { say("gather", chunk.value); }
   void issue_reduce(model::RankId, model::ChunkId chunk) override { say("reduce", chunk.value); }
   void issue_optimizer(model::RankId) override { say("optimizer"); }
@@ -98,6 +99,40 @@ TEST(Executor, WalksAStaticOrder) {
   EXPECT_FALSE(rig.executor.finished());
   rig.on(ExecutorEventKind::OptimizerDone);
   EXPECT_TRUE(rig.executor.finished());
+}
+
+// The last of two stages, three micro-batches, room for two.
+TEST(Executor, RunsBothSidesOfADecoupledStage) {
+  model::ProgramSpec spec = tests::uniform_spec({ScheduleKind::Decoupled, 2, 1, 3, 1, 1, 1});
+  spec.feed = model::SideFeed::Activations;
+  spec.crossings.assign(2, {.feed = {}, .fed_max = 2});
+  spec.side = model::PipelineSide::Forward;
+  Rig forward(spec, 1);
+  EXPECT_EQ(forward.on(ExecutorEventKind::StepStarted), "gather0");
+  EXPECT_EQ(forward.on(ExecutorEventKind::GatherDone, 0), "");
+  EXPECT_EQ(forward.on(ExecutorEventKind::MessageArrived, "F0.0"), "F0.0 cross(F0.0)");
+  EXPECT_EQ(forward.executor.memory_used().value, 100);
+  EXPECT_EQ(forward.on(ExecutorEventKind::MessageArrived, "F1.0"), "F1.0 cross(F1.0)");
+  EXPECT_EQ(forward.on(ExecutorEventKind::TaskDone, "F0.0"), "");
+  EXPECT_EQ(forward.executor.memory_used().value, 100);
+  EXPECT_EQ(forward.on(ExecutorEventKind::MessageArrived, "F2.0"), "");  // No room yet.
+  EXPECT_EQ(forward.on(ExecutorEventKind::TaskDone, "F1.0"), "");
+  EXPECT_EQ(forward.on(ExecutorEventKind::MessageArrived, "F2.0"), "F2.0 cross(F2.0)");
+  EXPECT_EQ(forward.on(ExecutorEventKind::TaskDone, "F2.0"), "reduce0");
+  EXPECT_EQ(forward.on(ExecutorEventKind::ReduceDone, 0), "optimizer");
+
+  spec.side = model::PipelineSide::Backward;
+  Rig backward(spec, 1);
+  backward.on(ExecutorEventKind::StepStarted);
+  EXPECT_EQ(backward.on(ExecutorEventKind::GatherDone, 0), "");
+  // The backward of the first makes room for the third forward; those of the others for none.
+  EXPECT_EQ(backward.on(ExecutorEventKind::MessageArrived, "R0.0"),
+            "R0.0 B0.0 send(B0.0) cross(B0.0)");
+  EXPECT_EQ(backward.on(ExecutorEventKind::TaskDone, "R0.0"), "");
+  EXPECT_EQ(backward.executor.memory_used().value, 100);
+  EXPECT_EQ(backward.on(ExecutorEventKind::TaskDone, "B0.0"), "");
+  EXPECT_EQ(backward.executor.memory_used().value, 0);
+  EXPECT_EQ(backward.on(ExecutorEventKind::MessageArrived, "R1.0"), "R1.0 B1.0 send(B1.0)");
 }
 
 // Messages are matched by tag: the second micro-batch may overtake the first.

@@ -49,7 +49,8 @@ std::int64_t by_recurrence(const DecoupledPipeline& pipeline) {
       backward_end[stage] = gradient;
     }
   }
-  return *std::max_element(backward_end.begin(), backward_end.end());
+  return std::max(*std::max_element(backward_end.begin(), backward_end.end()),
+                  *std::max_element(forward_end.begin(), forward_end.end()));
 }
 
 TEST(ForwardBackwardDecoupling, EqualsItsRecurrence) {

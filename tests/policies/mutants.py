@@ -54,6 +54,8 @@ MUTANTS = [
     ("one_forward_one_backward.cpp",
      "  return with_warm_up(shape, shape.micro_batches, shape.pipeline - 1 - stage.value);",
      "  return with_warm_up(shape, shape.micro_batches, shape.pipeline - stage.value);"),
+    ("forward_backward_decoupling.cpp", "    for (int phase = 0; phase < shape.phases(); ++phase) {",
+     "    for (int phase = shape.phases() - 1; phase >= 0; --phase) {"),
     ("gpipe.cpp", "  for (std::int32_t chunk = shape.model_chunks - 1; chunk >= 0; --chunk) {",
      "  for (std::int32_t chunk = 0; chunk < shape.model_chunks; ++chunk) {"),
     ("zero_bubble.cpp", "    if (i >= stage.value) {", "    if (i > stage.value) {"),

@@ -39,7 +39,12 @@ void write_header(std::ostream& out, const RecordedRun& run) {
       << ' ' << run.choice.live_activations_max << ' ' << run.choice.executor.issue_depth << ' '
       << run.choice.executor.receive_slots << ' ' << run.choice.executor.gradients_in_order << ' '
       << spec.pipeline << ' ' << spec.model_chunks << ' ' << spec.micro_batches << ' '
-      << spec.overlap_p2p << spec.overlap_grad_reduce << spec.overlap_param_gather << '\n';
+      << spec.overlap_p2p << spec.overlap_grad_reduce << spec.overlap_param_gather;
+  if (spec.schedule == ScheduleKind::Decoupled) {
+    out << ' ' << static_cast<int>(spec.side) << ' ' << static_cast<int>(spec.feed) << ' '
+        << spec.crossing(0).fed_max;
+  }
+  out << '\n';
 }
 
 void write_log(std::ostream& out, const model::StageCost& stage, const ExecutorLog& log) {
@@ -92,6 +97,12 @@ RecordedRun read_header(std::istream& in) {
   run.spec.overlap_p2p = overlaps.at(0) == '1';
   run.spec.overlap_grad_reduce = overlaps.at(1) == '1';
   run.spec.overlap_param_gather = overlaps.at(2) == '1';
+  if (run.spec.schedule == ScheduleKind::Decoupled) {
+    run.spec.side = static_cast<model::PipelineSide>(next<int>(in));
+    run.spec.feed = static_cast<model::SideFeed>(next<int>(in));
+    run.spec.crossings.assign(static_cast<std::size_t>(run.spec.pipeline),
+                              {.feed = {}, .fed_max = next<int>(in)});
+  }
   return run;
 }
 

@@ -30,7 +30,7 @@ policies::PolicyFactory policy_of(const OrderChoice& choice);
 
 struct RecordedRun {
   OrderChoice choice;
-  model::ProgramSpec spec;               // Shape and memory; no durations.
+  model::ProgramSpec spec;               // Shape and memory; no durations. Decoupled: of one side.
   std::vector<model::ExecutorLog> logs;  // One a stage; those that were read have no hashes, but …
   std::vector<std::uint64_t> hashes;     // … one of all, a stage.
 };

@@ -121,5 +121,85 @@ TEST(ProgramBuilder, BothEndsOfAMessageAgree) {
   }
 }
 
+ProgramSpec side_spec(PipelineSide side, int p, int m, SideFeed feed, int fed_max) {
+  ProgramSpec spec = uniform_spec({ScheduleKind::Decoupled, p, 1, m});
+  spec.side = side;
+  spec.feed = feed;
+  spec.crossings.assign(static_cast<std::size_t>(p), {.feed = {}, .fed_max = fed_max});
+  return spec;
+}
+Message crossing(const Program& program, const char* task) {
+  return program
+      .crossings[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
+}
+
+// Two stages, three micro-batches, room for two. The second stage: a forward waits for its
+// parameters, its message and, the third one, for room; a recompute for its parameters and its
+// feed; a backward of the last stage for its recompute alone.
+TEST(ProgramBuilder, TwoSidesOfAStage) {
+  const Program forward =
+      build_program(side_spec(PipelineSide::Forward, 2, 3, SideFeed::Activations, 2), {1});
+  const Program backward =
+      build_program(side_spec(PipelineSide::Backward, 2, 3, SideFeed::Activations, 2), {1});
+  EXPECT_EQ(forward.num_tasks(), 3);
+  EXPECT_EQ(backward.num_tasks(), 6);
+  EXPECT_EQ(text_of(forward, received(forward, "F1.0")), "stage 0 F1.0");
+  EXPECT_EQ(text_of(forward, sent(forward, "F1.0")), "-");
+  EXPECT_EQ(text_of(backward, crossing(forward, "F1.0")), "stage 1 R1.0");
+  EXPECT_EQ(text_of(forward, crossing(backward, "B0.0")), "stage 1 F2.0");
+  EXPECT_FALSE(crossing(backward, "B1.0").exists());
+  EXPECT_FALSE(crossing(backward, "R0.0").exists());
+  EXPECT_EQ(waits(forward, "F1.0"), 2);
+  EXPECT_EQ(waits(forward, "F2.0"), 3);
+  EXPECT_EQ(waits(backward, "R1.0"), 2);
+  EXPECT_EQ(waits(backward, "B1.0"), 1);
+  EXPECT_EQ(successors(backward, "R1.0"), std::vector<std::string>{"B1.0"});
+  EXPECT_EQ(text_of(backward, sent(backward, "B1.0")), "stage 0 B1.0");
+  EXPECT_EQ(text_of(backward, sent(backward, "R1.0")), "-");
+}
+
+// The first stage reads the tokens itself when it runs the forward again.
+TEST(ProgramBuilder, OnlyActivationsAreFedToTheFirstStage) {
+  for (const SideFeed feed : {SideFeed::StageInput, SideFeed::Activations}) {
+    const Program forward = build_program(side_spec(PipelineSide::Forward, 2, 3, feed, 0), {0});
+    const Program backward = build_program(side_spec(PipelineSide::Backward, 2, 3, feed, 0), {0});
+    const bool fed = feed == SideFeed::Activations;
+    EXPECT_EQ(crossing(forward, "F0.0").exists(), fed);
+    EXPECT_EQ(waits(backward, "R0.0"), fed ? 2 : 1);
+  }
+}
+
+TEST(ProgramBuilder, BothEndsOfACrossingAgree) {
+  for (const SideFeed feed : {SideFeed::StageInput, SideFeed::Activations}) {
+    for (int p = 1; p <= 4; ++p) {
+      for (int fed_max = 0; fed_max <= 3; ++fed_max) {
+        const auto programs = build_programs(
+            std::vector<ProgramSpec>{side_spec(PipelineSide::Forward, p, 5, feed, fed_max),
+                                     side_spec(PipelineSide::Backward, p, 5, feed, fed_max)});
+        int sends = 0;
+        int receives = 0;
+        for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+          const Program& program = programs[rank];
+          for (std::int32_t id = 0; id < program.num_tasks(); ++id) {
+            receives += program.awaits_crossing({id}) ? 1 : 0;
+            if (!program.crosses({id})) continue;
+            ++sends;
+            const Message& message = program.crossings[static_cast<std::size_t>(id)];
+            EXPECT_EQ(message.stage, program.stage);
+            const auto stages = static_cast<std::size_t>(p);
+            const Program& other = programs[(rank + stages) % (2 * stages)];
+            const auto receiver = static_cast<std::size_t>(message.task.value);
+            EXPECT_EQ(other.awaited_crossings[receiver].stage, program.stage);
+            EXPECT_EQ(other.awaited_crossings[receiver].task.value, id);
+          }
+        }
+        EXPECT_EQ(sends, receives);
+        const int fed_stages = feed == SideFeed::Activations ? p : p - 1;
+        EXPECT_EQ(sends, 5 * fed_stages + (fed_max == 0 ? 0 : (5 - fed_max) * p));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace megatwin::model

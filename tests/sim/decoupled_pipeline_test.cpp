@@ -1,9 +1,12 @@
 // Forward-backward decoupling in the simulator: by hand, against its closed form, and what its
-// transfers, bounds and splits do.
+// transfers, bounds and splits do. One to one it is a program of the Executor, else an engine of
+// its own; where both apply they are held against each other.
 #include "sim/decoupled/decoupled_pipeline.h"
 
 #include <gtest/gtest.h>
 
+#include "sim/decoupled/decoupled_instances.h"
+#include "sim/decoupled/decoupled_program.h"
 #include "tests/sim/pipeline_specs.h"
 #include "tests/sim/seeds.h"
 
@@ -39,10 +42,12 @@ TEST(DecoupledPipeline, EqualsTheClosedForm) {
       for (std::int64_t side = 1; side <= 7; side += 2) {
         for (std::int64_t backward = 1; backward <= 5; backward += 2) {
           for (const auto feed : {DecoupledFeed::StageInput, DecoupledFeed::Activations}) {
-            const DecoupledResult result =
-                simulate_decoupled(uniform(p, m, side, 2, backward, feed));
-            ASSERT_EQ(result.makespan,
-                      policies::decoupled_step_time({p, m, {side}, {2}, {backward}, feed}))
+            const DecoupledSpec spec = uniform(p, m, side, 2, backward, feed);
+            const auto form = policies::decoupled_step_time({p, m, {side}, {2}, {backward}, feed});
+            ASSERT_TRUE(is_program(spec));
+            ASSERT_EQ(simulate_as_program(spec).makespan, form)
+                << p << " " << m << " F' " << side << " B " << backward;
+            ASSERT_EQ(simulate_instances(spec).makespan, form)
                 << p << " " << m << " F' " << side << " B " << backward;
           }
         }
@@ -75,11 +80,46 @@ TEST(DecoupledPipeline, TransfersQueue) {
 TEST(DecoupledPipeline, HoldsWhatItMay) {
   DecoupledSpec spec = uniform(1, 8, 1, 1, 4, DecoupledFeed::Activations);
   // The last begins at 7, the first is finished at 5.
-  EXPECT_EQ(simulate_decoupled(spec).ranks[1].waiting_max, 7);
+  EXPECT_EQ(simulate_decoupled(spec).ranks[1].activations_max, 7);
+  EXPECT_EQ(simulate_decoupled(spec).ranks[0].activations_max, 1);
   spec.stages[0].waiting_max = 2;
   const DecoupledResult bounded = simulate_decoupled(spec);
-  EXPECT_EQ(bounded.ranks[1].waiting_max, 2);
+  EXPECT_EQ(bounded.ranks[1].activations_max, 2);
   EXPECT_EQ(bounded.makespan.ns, 1 + 8 * 4);
+}
+
+// F = 1 and a link that takes 3 an activation: when the eighth forward ends, at 8, two have left at
+// 4 and 7, so that six are there. A bound of two holds the forwards back: the n-th begins when
+// backward n − 2 has ended, so that at most two are unsent.
+TEST(DecoupledPipeline, ForwardRanksHoldWhatIsUnsent) {
+  DecoupledSpec spec = uniform(1, 8, 1, 1, 1, DecoupledFeed::Activations);
+  spec.stages[0].feed = {3};
+  EXPECT_EQ(simulate_as_program(spec).ranks[0].activations_max, 6);
+  EXPECT_EQ(simulate_instances(spec).ranks[0].activations_max, 6);
+  spec.stages[0].waiting_max = 2;
+  EXPECT_LE(simulate_as_program(spec).ranks[0].activations_max, 2);
+  EXPECT_LE(simulate_instances(spec).ranks[0].activations_max, 2);
+}
+
+// Weight gradients of all eight left to a forward rank that is busy until 8 · 3 = 24. Inputs come
+// from 3 + 1 = 4 on, one every 3, the eighth when the last forward has ended: all eight are there.
+TEST(DecoupledPipeline, CountsInputsOfWeightGradients) {
+  DecoupledSpec spec = uniform(1, 8, 3, 3, 2, DecoupledFeed::Activations);
+  spec.weight_share = 1;
+  const DecoupledResult result = simulate_decoupled(spec);
+  EXPECT_FALSE(result.by_executor);
+  // At 24 the last forward ends; seven inputs have come at 4, 7, … 22, and wait.
+  EXPECT_EQ(result.ranks[0].weight_inputs_max, 7);
+  EXPECT_EQ(result.ranks[1].weight_inputs_max, 1);
+  // Slow to leave, inputs fill a backward rank as activations do, and a bound holds for both.
+  spec.stages[0].weight_input = {9};
+  spec.stages[0].on_backward = {.activation = {100}, .weight_input = {100}};
+  const DecoupledResult free = simulate_decoupled(spec);
+  EXPECT_GT(free.ranks[1].held_max.value, 300);
+  spec.stages[0].waiting_max = 3;
+  const DecoupledResult bounded = simulate_decoupled(spec);
+  EXPECT_EQ(bounded.ranks[1].held_max.value, 300);
+  EXPECT_GE(bounded.makespan, free.makespan);
 }
 
 // One forward rank as fast as two backward ranks: F : B = 1 : 2 keeps all three busy. p = 1, m = 8,
@@ -111,6 +151,60 @@ TEST(DecoupledPipeline, WeightGradientsBalance) {
   EXPECT_EQ(busy[0], busy[1]);
 }
 
+DecoupledStage any_stage(Random& random) {
+  return {.forward = {random.in(0, 20)},
+          .again = {random.in(0, 20)},
+          .backward = {random.in(20, 40)},
+          .backward_input = {random.in(0, 20)},
+          .weight_on_forward = {random.in(0, 20)},
+          .feed = {random.in(0, 30)},
+          .weight_input = {random.in(0, 30)},
+          .gradients = {random.in(0, 30)},
+          .reduce = {random.in(0, 30)},
+          .optimizer = {random.in(0, 30)},
+          .weights = {random.in(0, 30)},
+          .waiting_max = static_cast<int>(random.in(0, 3)),
+          .send_activation = {random.in(0, 9)},
+          .send_gradient = {random.in(0, 9)}};
+}
+
+std::int64_t sum_of_parts(const DecoupledRank& rank) {
+  return (rank.busy + rank.exposed_pp + rank.exposed_dp + rank.optimizer + rank.bubble).ns;
+}
+
+// The Executor with the event engine and the engine of the instances: the same step to the
+// nanosecond, on every rank, and the same parts of it.
+TEST(DecoupledPipeline, BothEnginesAgree) {
+  for (const std::uint64_t seed : tests::seeds(500)) {
+    Random random(seed);
+    SCOPED_TRACE(tests::rerun_line("sim_unit_test", seed));
+    DecoupledSpec spec{.stages = {}, .micro_batches = static_cast<int>(random.in(1, 12))};
+    spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
+    for (std::int64_t left = random.in(1, 5); left > 0; --left) {
+      spec.stages.push_back(any_stage(random));
+    }
+    const DecoupledResult program = simulate_as_program(spec);
+    const DecoupledResult instances = simulate_instances(spec);
+    ASSERT_EQ(program.makespan, instances.makespan);
+    ASSERT_EQ(program.ranks.size(), instances.ranks.size());
+    for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+      const DecoupledRank& a = program.ranks[rank];
+      const DecoupledRank& b = instances.ranks[rank];
+      EXPECT_EQ(a.forward_side, b.forward_side);
+      EXPECT_EQ(a.stage, b.stage);
+      EXPECT_EQ(a.busy, b.busy);
+      EXPECT_EQ(a.finish, b.finish);
+      EXPECT_EQ(a.exposed_pp, b.exposed_pp);
+      EXPECT_EQ(a.exposed_dp, b.exposed_dp);
+      EXPECT_EQ(a.optimizer, b.optimizer);
+      EXPECT_EQ(a.bubble, b.bubble);
+      EXPECT_EQ(sum_of_parts(a), program.makespan.ns);
+      // What ends and begins at one instant may be counted together by the other engine.
+      EXPECT_LE(a.activations_max, b.activations_max);
+    }
+  }
+}
+
 // Everything at once, at random: no task is lost, and the step is no shorter than any side's work.
 TEST(DecoupledPipeline, RandomSpecsEnd) {
   for (const std::uint64_t seed : tests::seeds(300)) {
@@ -122,28 +216,17 @@ TEST(DecoupledPipeline, RandomSpecsEnd) {
     spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
     spec.weight_share = static_cast<double>(random.in(0, 4)) / 4;
     for (std::int64_t left = random.in(1, 5); left > 0; --left) {
-      DecoupledStage stage{.forward = {random.in(0, 20)},
-                           .again = {random.in(0, 20)},
-                           .backward = {random.in(20, 40)},
-                           .backward_input = {random.in(0, 20)},
-                           .weight_on_forward = {random.in(0, 20)},
-                           .feed = {random.in(0, 30)},
-                           .weight_input = {random.in(0, 30)},
-                           .gradients = {random.in(0, 30)},
-                           .reduce = {random.in(0, 30)},
-                           .optimizer = {random.in(0, 30)},
-                           .weights = {random.in(0, 30)},
-                           .waiting_max = static_cast<int>(random.in(0, 3)),
-                           .send_activation = {random.in(0, 9)},
-                           .send_gradient = {random.in(0, 9)}};
-      spec.stages.push_back(stage);
+      spec.stages.push_back(any_stage(random));
     }
     const DecoupledResult result = simulate_decoupled(spec);
     for (const DecoupledRank& rank : result.ranks) {
       EXPECT_LE(rank.busy, result.makespan);
+      EXPECT_GE(rank.bubble.ns, 0);
+      EXPECT_GE(rank.exposed_dp.ns, 0);
+      EXPECT_EQ(sum_of_parts(rank), result.makespan.ns);
       const int most = spec.stages[static_cast<std::size_t>(rank.stage.value)].waiting_max;
       if (!rank.forward_side && spec.feed == DecoupledFeed::Activations && most > 0) {
-        EXPECT_LE(rank.waiting_max, most);
+        EXPECT_LE(rank.activations_max, most);
       }
     }
   }

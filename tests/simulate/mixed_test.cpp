@@ -410,7 +410,7 @@ TEST(Mixed, SaysWhichSideDoesNotFit) {
   };
   // 13 billion parameters over 8 ranks are 29 GB of states on a backward rank and 3 GB of weights
   // on a forward rank, which has 16 GB.
-  EXPECT_TRUE(refusal(0).starts_with("stage ")) << refusal(0);
+  EXPECT_TRUE(refusal(0).starts_with("a backward rank of stage ")) << refusal(0);
   EXPECT_EQ(refusal(1), "fits");
 }
 
