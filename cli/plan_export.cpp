@@ -167,13 +167,31 @@ void add_precision(model::Precision precision, std::vector<std::string>& all) {
   }
 }
 
+// Megatron-Core's description of virtual stages in model order: embedding E, decoder layers t,
+// prediction layers m, loss L, a bar between stages; x*3 is xxx.
+std::string layout_of(const Job& job, const Plan& plan) {
+  const std::vector<int>& layers = plan.layers_per_virtual_stage;
+  const auto times = [](char layer, std::int64_t n) {
+    if (n == 0) return std::string();
+    return n == 1 ? std::string(1, layer) : fmt::format("{}*{}", layer, n);
+  };
+  std::string text = "E";
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (i > 0) text += "|";
+    text += times('t', layers[i]);
+  }
+  return "\"" + text + times('m', job.transformer.num_mtp_layers) + "L\"";
+}
+
 void add_plan(const Job& job, const Plan& plan, std::vector<std::string>& all) {
   const auto add = [&](const char* flag, std::int64_t value) {
     all.push_back(fmt::format("--{} {}", flag, value));
   };
   add("tensor-model-parallel-size", plan.tensor);
   add("pipeline-model-parallel-size", plan.pipeline);
-  if (plan.model_chunks > 1) add("num-virtual-stages-per-pipeline-rank", plan.model_chunks);
+  // A layout says it all, and Megatron-LM takes only one of the two.
+  if (plan.model_chunks > 1 && plan.layers_per_virtual_stage.empty())
+    add("num-virtual-stages-per-pipeline-rank", plan.model_chunks);
   if (plan.context > 1) add("context-parallel-size", plan.context);
   if (job.transformer.experts) {
     add("expert-model-parallel-size", plan.expert);
@@ -210,7 +228,10 @@ void add_plan(const Job& job, const Plan& plan, std::vector<std::string>& all) {
   if (plan.pipeline > 1 && plan.model_chunks > 1 && !plan.overlap_p2p) {
     all.emplace_back("--no-overlap-p2p-communication");
   }
-  if (plan.embedding_as_layer && plan.head_as_layer) {
+  if (plan.rank_order == "tp-cp-ep-pp-dp") all.emplace_back("--use-tp-pp-dp-mapping");
+  if (!plan.layers_per_virtual_stage.empty()) {
+    all.push_back("--pipeline-model-parallel-layout " + layout_of(job, plan));
+  } else if (plan.embedding_as_layer && plan.head_as_layer) {
     all.emplace_back("--account-for-embedding-in-pipeline-split");
     all.emplace_back("--account-for-loss-in-pipeline-split");
   }
@@ -225,8 +246,8 @@ std::string remarks(const Plan& plan) {
     text += fmt::format("# Megatron-LM has no flag for the schedule {}; it would run 1F1B.\n",
                         value_text(plan, SpaceKey::Schedule));
   }
-  if (!plan.layers_per_virtual_stage.empty()) {
-    text += "# The layers are dealt unevenly; give --pipeline-model-parallel-layout.\n";
+  if (plan.rank_order != Plan{}.rank_order && plan.rank_order != "tp-cp-ep-pp-dp") {
+    text += fmt::format("# Megatron-LM has no flag for the rank order {}.\n", plan.rank_order);
   }
   return text;
 }

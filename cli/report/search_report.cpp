@@ -30,6 +30,9 @@ std::string plan_cell(const model::Plan& plan) {
     text += " recompute " + value_text(plan, SpaceKey::Recompute);
   }
   if (plan.overlap_tensor_parallel && plan.tensor > 1) text += " tp-overlap";
+  if (plan.rank_order != model::Plan{}.rank_order) text += " " + plan.rank_order;
+  const std::string layers = value_text(plan, SpaceKey::Layers);
+  if (layers != "even" && plan.pipeline > 1) text += " layers " + layers;
   return text;
 }
 

@@ -93,6 +93,8 @@ SearchSpace short_space(const model::Job& job) {
   });
   keep_if(space.zero, [](int stage) { return stage != 2; });
   keep_if(space.recompute, [](const RecomputeChoice& choice) { return choice.layers == 0; });
+  space.layers = {LayerSplit::Even};
+  space.rank_order = {job.plan.rank_order};
   turn_on(space.sequence_parallel);
   turn_on(space.overlap_grad_reduce);
   turn_on(space.overlap_param_gather);

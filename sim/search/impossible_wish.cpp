@@ -31,11 +31,11 @@ std::optional<SimulationReport> best_of(const Job& job, const SearchSpace& space
 }
 
 // In the order in which people would rather give way.
-constexpr std::array<SpaceKey, 13> kKeysToFree = {
-    SpaceKey::OverlapP2p, SpaceKey::SequenceParallel, SpaceKey::Schedule, SpaceKey::ModelChunks,
-    SpaceKey::MicroBatch, SpaceKey::Recompute,        SpaceKey::Zero,     SpaceKey::Data,
-    SpaceKey::Pipeline,   SpaceKey::Tensor,           SpaceKey::Context,  SpaceKey::ExpertTensor,
-    SpaceKey::Expert};
+constexpr std::array<SpaceKey, 15> kKeysToFree = {
+    SpaceKey::RankOrder, SpaceKey::Layers,       SpaceKey::OverlapP2p, SpaceKey::SequenceParallel,
+    SpaceKey::Schedule,  SpaceKey::ModelChunks,  SpaceKey::MicroBatch, SpaceKey::Recompute,
+    SpaceKey::Zero,      SpaceKey::Data,         SpaceKey::Pipeline,   SpaceKey::Tensor,
+    SpaceKey::Context,   SpaceKey::ExpertTensor, SpaceKey::Expert};
 
 void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& options,
                 ImpossibleWish& wish) {

@@ -27,6 +27,12 @@ using model::StageCost;
 // again to the same bits.
 constexpr std::size_t kTablesMax = 96;
 
+// With replicas or stages laid out before the inner groups, the spread of those depends on them.
+bool sizes_shape_groups(std::string_view order) {
+  const std::size_t outer = std::min(order.find("dp"), order.find("pp"));
+  return order.find("tp") > outer || order.find("cp") > outer || order.find("ep") > outer;
+}
+
 // The sum of a stage's chunks; whether the first has experts; whether the last has the head.
 using StageKey = std::tuple<ChunkContent, bool, bool>;
 
@@ -48,6 +54,7 @@ struct PlanPricer::TaskKey {
   model::Precision precision;
   model::ExpertDispatcher dispatcher;
   int pipeline;  // 0 where it does not matter.
+  std::string rank_order;
   friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
 };
 
@@ -188,13 +195,6 @@ class PlanPricer::TaskTable {
 PlanPricer::PlanPricer(const Job& job) : job_(job) {
   job_.assumptions.clear();
   job_.warnings.clear();
-  // With replicas or stages laid out before the inner groups, the spread of those depends on them.
-  const std::string_view order = job.plan.rank_order;
-  const std::size_t outer = std::min(order.find("dp"), order.find("pp"));
-  for (const char* inner : {"tp", "cp", "ep"}) {
-    const std::size_t place = order.find(inner);
-    sizes_shape_groups_ = sizes_shape_groups_ || place > outer;
-  }
 }
 
 PlanPricer::~PlanPricer() = default;
@@ -225,7 +225,8 @@ PlanPricer::TaskTable& PlanPricer::table_of(const Plan& plan) {
                     plan.recompute_layers,
                     plan.precision,
                     plan.dispatcher,
-                    sizes_shape_groups_ ? plan.pipeline : keeps_outputs};
+                    sizes_shape_groups(plan.rank_order) ? plan.pipeline : keeps_outputs,
+                    plan.rank_order};
   const auto found = tables_.find(key);
   if (found != tables_.end()) return *found->second;
   if (tables_.size() >= kTablesMax) tables_.clear();

@@ -52,8 +52,7 @@ class PlanPricer {
   const ChunkLayout& layout_of(const model::Plan& plan);
   TaskTable& table_of(const model::Plan& plan);
 
-  model::Job job_;                   // Without its remarks.
-  bool sizes_shape_groups_ = false;  // Whether stages and replicas lie inside the other groups.
+  model::Job job_;  // Without its remarks.
   std::map<LayoutKey, ChunkLayout> layouts_;
   std::map<TaskKey, std::unique_ptr<TaskTable>> tables_;
   PricedPlan priced_;

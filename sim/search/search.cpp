@@ -293,6 +293,7 @@ class Search {
   void find_switches() {
     const Plan plan = candidates_.plan(winner());
     SearchSpace both = space_;  // Overlap switches both ways, to see what each is worth.
+    both.layers = {LayerSplit::Even, LayerSplit::Ends, LayerSplit::Auto};
     for (auto* overlap : {&both.overlap_grad_reduce, &both.overlap_param_gather,
                           &both.overlap_tensor_parallel, &both.overlap_p2p}) {
       *overlap = {(*overlap)[0], !(*overlap)[0]};
@@ -317,14 +318,21 @@ class Search {
     copy_value(source, key, changed);
     // The replicas follow the sizes; the layers follow the stages.
     changed.data = model::data_from_gpus(changed, job_.cluster.num_gpus()).value_or(0);
-    deal_layers(job_, job_.plan, changed);
+    const std::size_t split =
+        key == SpaceKey::Layers ? index : std::size_t{winner().code[SpaceKey::Layers]};
+    const auto& splits = key == SpaceKey::Layers ? space.layers : space_.layers;
+    deal_layers(job_, job_.plan, splits[split], changed);
     return changed;
   }
 
   void add_switch(SearchWorker& worker, const Plan& plan, SpaceKey key, Plan changed) {
     SwitchEffect effect{
         .key = key, .from = value_text(plan, key), .to = value_text(changed, key), .plan = changed};
+    const auto is_told = [&](const SwitchEffect& other) {
+      return other.key == key && other.to == effect.to;
+    };
     if (effect.from == effect.to) return;
+    if (std::any_of(result_.switches.begin(), result_.switches.end(), is_told)) return;
     const auto problems =
         model::plan_problems(job_.transformer, changed, job_.cluster, job_.software);
     if (!problems.empty()) {

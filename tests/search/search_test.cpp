@@ -155,6 +155,72 @@ TEST_F(SearchAnswer, NoReasonIsOneThatTheWinnerShares) {
   EXPECT_GE(tried, 20);
 }
 
+// A placement that tears tensor-parallel groups apart, listed in the file's `search:`, loses by
+// just that, and by how much is said; every placement comes out as simulate has it, to the bit.
+TEST(SearchPlacement, ABadOrderLosesByTheTrafficThatItMakesLong) {
+  const auto scenario = scenario_from(
+      yaml_of("llama-2-13b", 4, "megatron-core", 64) +
+      "search: {rank_order: [tp-cp-ep-dp-pp, tp-cp-ep-pp-dp, pp-dp-ep-cp-tp], tensor: [4, 8],\n"
+      "  context: [1], micro_batch: [1, 2], model_chunks: [1, 2], recompute: [none]}\n");
+  const model::Job& job = scenario.jobs.front();
+  const auto space = sim::search_space(job, *scenario.search);
+  ASSERT_TRUE(space.has_value());
+  const auto found = sim::search(job, *space, {.num_threads = 2});
+  const auto every = sim::search(job, *space, {.num_threads = 2, .exhaustive = true});
+  ASSERT_EQ(found.best.size(), 10U);
+  for (std::size_t i = 0; i < found.best.size(); ++i) {
+    const auto again =
+        sim::report_of_plan(job, found.best[i].report.plan, {.sensitivities = false});
+    EXPECT_EQ(again.step_time.value, found.best[i].report.step_time.value);
+    EXPECT_EQ(every.best[i].report.step_time.value, found.best[i].report.step_time.value);
+    EXPECT_EQ(every.best[i].report.plan.rank_order, found.best[i].report.plan.rank_order);
+    EXPECT_NE(found.best[i].report.plan.rank_order, "pp-dp-ep-cp-tp");
+  }
+  int bad = 0;
+  for (const sim::Loser& loser : found.losers) {
+    if (loser.plan.rank_order != "pp-dp-ep-cp-tp") continue;
+    ++bad;
+    ASSERT_FALSE(loser.terms.empty());
+    EXPECT_EQ(loser.terms.front(), "tensor") << loser.reason;
+    EXPECT_GT(*loser.too_slow, model::Seconds{0});
+  }
+  EXPECT_GE(bad, 1);
+  bool switched = false;
+  for (const sim::SwitchEffect& effect : found.switches) {
+    if (effect.to != "pp-dp-ep-cp-tp") continue;
+    switched = true;
+    EXPECT_GT(*effect.step_time, found.best.front().plain_time);
+  }
+  EXPECT_TRUE(switched);
+}
+
+// Llama 3 8B's head is worth more than two of its layers: by work the last of 8 stages gets fewer,
+// and that wins over the even split, which is told among the losers and switches.
+TEST(SearchSplit, LayersDealtByWorkBeatAnEvenSplit) {
+  const auto scenario =
+      scenario_from(yaml_of("llama-3-8b", 2, "megatron-core", 64) +
+                    "search: {pipeline: [8], tensor: [1, 2], model_chunks: [1], context: [1]}\n");
+  const model::Job& job = scenario.jobs.front();
+  const auto space = sim::search_space(job, *scenario.search);
+  ASSERT_TRUE(space.has_value());
+  const auto found = sim::search(job, *space, {.num_threads = 2});
+  ASSERT_FALSE(found.best.empty());
+  const sim::SimulationReport& best = found.best.front().report;
+  ASSERT_EQ(best.plan.layers_per_virtual_stage.size(), 8U);
+  EXPECT_LT(best.plan.layers_per_virtual_stage.back(), 4);
+  bool switched = false;
+  for (const sim::SwitchEffect& effect : found.switches) {
+    if (effect.key != sim::SpaceKey::Layers || effect.to != "even") continue;
+    switched = true;
+    EXPECT_GT(*effect.step_time, 1.05 * found.best.front().plain_time);
+  }
+  EXPECT_TRUE(switched);
+  const bool told = std::any_of(found.losers.begin(), found.losers.end(), [](const auto& loser) {
+    return loser.plan.layers_per_virtual_stage.empty();
+  });
+  EXPECT_TRUE(told);
+}
+
 // Two machines under each leaf and an eighth of the way up: the ten best are simulated over links
 // and ordered by that, each as simulate does; what is said of all others stays without contention.
 TEST_F(SearchAnswer, FinalistsAreSimulatedOverTheNetworkThatIsAskedFor) {
