@@ -93,9 +93,23 @@ std::string plan_line(const Plan& plan) {
   return "plan: {" + text + "}\n";
 }
 
+std::string side_text(const model::DecoupledSide& side) {
+  std::string text = fmt::format("nodes: {}, instances: {}", side.group, side.instances);
+  if (side.tensor > 0) text += fmt::format(", tensor: {}", side.tensor);
+  return "{" + text + "}";
+}
+
 std::string policy_line(const Plan& plan) {
-  return fmt::format("policy: {{schedule: {}, issue_depth: {}}}\n",
-                     value_text(plan, SpaceKey::Schedule), plan.issue_depth);
+  std::string text = fmt::format("schedule: {}, issue_depth: {}",
+                                 value_text(plan, SpaceKey::Schedule), plan.issue_depth);
+  if (plan.schedule == model::ScheduleKind::Decoupled) {
+    const model::DecoupledPlan& sides = plan.decoupled;
+    text += fmt::format(", feed: {}, forward: {}, backward: {}, weight_gradients_on_forward: {}",
+                        sides.ship_activations ? "activations" : "stage-input",
+                        side_text(sides.forward), side_text(sides.backward),
+                        sides.balance_weights ? "auto" : fmt::format("{}", sides.weight_share));
+  }
+  return "policy: {" + text + "}\n";
 }
 
 void add_model(const model::Transformer& shape, std::vector<std::string>& all) {
@@ -240,9 +254,8 @@ void add_plan(const Job& job, const Plan& plan, std::vector<std::string>& all) {
 // What the schedule or the split asks for and Megatron-LM has no flag for.
 std::string remarks(const Plan& plan) {
   std::string text;
-  if (plan.schedule == model::ScheduleKind::GPipe ||
-      plan.schedule == model::ScheduleKind::ZeroBubbleH1 ||
-      plan.schedule == model::ScheduleKind::ZeroBubbleV) {
+  if (plan.schedule != model::ScheduleKind::OneForwardOneBackward &&
+      plan.schedule != model::ScheduleKind::Interleaved) {
     text += fmt::format("# Megatron-LM has no flag for the schedule {}; it would run 1F1B.\n",
                         value_text(plan, SpaceKey::Schedule));
   }

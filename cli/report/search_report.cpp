@@ -47,6 +47,8 @@ void add_counts(const SearchSummary& summary, std::string& text) {
                       format_count(result.candidates), format_count(result.fit),
                       format_count(result.evaluated.dataflow),
                       format_count(result.evaluated.events), format_time(summary.elapsed));
+  for (const std::string& sentence : result.not_searched)
+    text += "not searched: " + sentence + "\n";
 }
 
 std::vector<std::string> best_row(std::string place, const sim::SimulationReport& report,
@@ -120,7 +122,7 @@ void add_losers(const sim::SearchResult& result, std::string& text) {
 }
 
 void add_front(const sim::SearchResult& result, std::string& text) {
-  text += heading("Front of time and memory");
+  text += heading("Front of time, memory, energy and cost (of one cluster, cost goes with time)");
   Rows rows = {{"plan", "step", "GiB", "energy a step", "cost a step"}};
   for (const sim::FrontPlan& point : result.front) {
     const sim::SimulationReport& report = point.report;
@@ -130,6 +132,9 @@ void add_front(const sim::SearchResult& result, std::string& text) {
                     report.cost_per_step.value > 0 ? format_usd(report.cost_per_step) : "–"});
   }
   text += format_table(rows, {false, true, true, true, true});
+  if (!result.front_complete) {
+    text += "  plans with less energy may have been missed: too many came near\n";
+  }
 }
 
 std::string outcome_of(const sim::SwitchEffect& effect) {
@@ -361,6 +366,8 @@ std::string json_search(const SearchSummary& summary) {
   }
   write_losers(json, result);
   write_front(json, result);
+  json.member("pareto_complete", result.front_complete);
+  json.member("not_searched", result.not_searched);
   write_switches(json, result);
   if (!summary.what_if.empty()) write_what_if(json, summary);
   if (result.impossible) write_impossible(json, *result.impossible);

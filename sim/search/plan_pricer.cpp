@@ -11,6 +11,7 @@
 #include "model/program/data_parallel.h"
 #include "model/program/job_program.h"
 #include "model/program/task_price.h"
+#include "sim/power.h"
 
 namespace megatwin::sim {
 namespace {
@@ -73,9 +74,10 @@ class PlanPricer::TaskTable {
 
   void price(const Plan& plan, const ChunkLayout& layout, PricedPlan& priced) {
     Traffic& traffic = traffic_of(plan);
-    std::vector<const ChunkCost*> costs;
+    std::vector<const ChunkContentCost*> costs;
     for (const ChunkContent& content : layout.contents) costs.push_back(&cost_of(traffic, content));
     priced.stages.resize(layout.first_of_kind.size());
+    priced.draw.assign(layout.first_of_kind.size(), model::Seconds{});
     for (int kind = 0; kind < layout.num_kinds(); ++kind) {
       const int stage = layout.first_of_kind[static_cast<std::size_t>(kind)];
       StageCost& cost = priced.stages[static_cast<std::size_t>(kind)];
@@ -84,7 +86,8 @@ class PlanPricer::TaskTable {
       for (int chunk = 0; chunk < layout.model_chunks; ++chunk) {
         const auto id = static_cast<std::size_t>(layout.content(stage, chunk));
         contents.push_back(layout.contents[id]);
-        cost.chunks.push_back(*costs[id]);
+        cost.chunks.push_back(costs[id]->cost);
+        priced.draw[static_cast<std::size_t>(kind)] += costs[id]->draw;
       }
       const StageFixed& fixed = fixed_of(traffic, contents);
       cost.optimizer = fixed.optimizer;
@@ -99,13 +102,18 @@ class PlanPricer::TaskTable {
   }
 
  private:
+  struct ChunkContentCost {
+    ChunkCost cost;
+    Seconds draw;  // Of a micro-batch, beyond an idle GPU.
+  };
+
   // All plans that also share what the data-parallel traffic depends on.
   struct Traffic {
     explicit Traffic(const Job& base, const Plan& plan)
         : job(with_plan(base, plan)), data_parallel(job, model::PricedEffects{}) {}
     Job job;
     model::DataParallelTraffic data_parallel;
-    std::map<ChunkContent, ChunkCost> chunks;
+    std::map<ChunkContent, ChunkContentCost> chunks;
     std::map<StageKey, StageFixed> stages;
     std::optional<std::vector<model::PipelineHop>> hops;
   };
@@ -137,7 +145,7 @@ class PlanPricer::TaskTable {
     return place->second;
   }
 
-  const ChunkCost& cost_of(Traffic& traffic, const ChunkContent& content) {
+  const ChunkContentCost& cost_of(Traffic& traffic, const ChunkContent& content) {
     const auto [place, is_new] = traffic.chunks.try_emplace(content);
     if (!is_new) return place->second;
     const model::ChunkTasks& tasks = tasks_of(content);
@@ -146,7 +154,8 @@ class PlanPricer::TaskTable {
     chunk.forward = tasks.forward;
     chunk.backward = tasks.backward;
     traffic.data_parallel.price(content, chunk);
-    place->second = model::chunk_cost(chunk, tasks);
+    place->second = {model::chunk_cost(chunk, tasks),
+                     draw_beyond_idle(chunk.forward) + draw_beyond_idle(chunk.backward)};
     return place->second;
   }
 

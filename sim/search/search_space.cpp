@@ -9,6 +9,7 @@
 #include "model/assert.h"
 #include "model/rank_layout.h"
 #include "model/stage_sites.h"
+#include "sim/search/decided_plans.h"
 
 namespace megatwin::sim {
 namespace {
@@ -129,7 +130,11 @@ const Names<ScheduleKind>& schedule_names() {
                                             {"1f1b", ScheduleKind::OneForwardOneBackward},
                                             {"interleaved", ScheduleKind::Interleaved},
                                             {"zb-h1", ScheduleKind::ZeroBubbleH1},
-                                            {"zb-v", ScheduleKind::ZeroBubbleV}};
+                                            {"zb-v", ScheduleKind::ZeroBubbleV},
+                                            {"dpp", ScheduleKind::DynamicAdaptive},
+                                            {"dpp-depth", ScheduleKind::DynamicDepthFirst},
+                                            {"dpp-breadth", ScheduleKind::DynamicBreadthFirst},
+                                            {"fbd", ScheduleKind::Decoupled}};
   return names;
 }
 
@@ -271,6 +276,19 @@ class ValueReader {
   model::Diagnostics& faults_;
 };
 
+// Fixed orders are a dimension; the others take their sizes, so that there are always some.
+void take_decided(SearchSpace& space) {
+  space.decided.clear();
+  std::vector<ScheduleKind> fixed;
+  for (const ScheduleKind kind : space.schedule) {
+    (is_decided(kind) ? space.decided : fixed).push_back(kind);
+  }
+  if (fixed.empty()) {
+    fixed = {ScheduleKind::OneForwardOneBackward, ScheduleKind::Interleaved};
+  }
+  space.schedule = std::move(fixed);
+}
+
 void read_values(ValueReader& reader, SpaceKey key, const std::vector<std::string>& texts,
                  SearchSpace& space) {
   constexpr std::int64_t kSizeMax = 1'000'000;
@@ -304,7 +322,8 @@ void read_values(ValueReader& reader, SpaceKey key, const std::vector<std::strin
     case SpaceKey::Dispatcher:
       return reader.words(key, texts, dispatcher_names(), space.dispatcher);
     case SpaceKey::Schedule:
-      return reader.words(key, texts, schedule_names(), space.schedule);
+      reader.words(key, texts, schedule_names(), space.schedule);
+      return take_decided(space);
     case SpaceKey::OverlapGradReduce:
       return reader.switches(key, texts, space.overlap_grad_reduce);
     case SpaceKey::OverlapParamGather:
@@ -448,6 +467,8 @@ SearchSpace whole_space(const Job& job) {
   space.dispatcher = {plan.dispatcher};
   space.schedule = {ScheduleKind::OneForwardOneBackward, ScheduleKind::Interleaved,
                     ScheduleKind::GPipe, ScheduleKind::ZeroBubbleH1, ScheduleKind::ZeroBubbleV};
+  const bool is_searched = is_decided(plan.schedule) && plan.schedule != ScheduleKind::UserPolicy;
+  if (is_searched) space.decided = {plan.schedule};
   const bool turns = has_overlap_switches(job.software.framework);
   const auto overlap = [&](bool value) { return turns ? and_on(value) : std::vector<bool>{value}; };
   space.overlap_grad_reduce = overlap(plan.overlap_grad_reduce);
@@ -513,6 +534,14 @@ model::Result<SearchSpace> search_space(const Job& job, const scenarios::SearchR
     } else if (listed != request.candidates.end()) {
       read_values(reader, key, listed->second, space);
     }
+  }
+  const bool wants_sides = std::find(space.decided.begin(), space.decided.end(),
+                                     ScheduleKind::Decoupled) != space.decided.end();
+  if (wants_sides && job.plan.schedule != ScheduleKind::Decoupled) {
+    faults.push_back({.file = job.name,
+                      .key = "search.schedule",
+                      .message = "fbd needs the two sides of the file",
+                      .allowed = "policy: {schedule: fbd, forward: {…}, backward: {…}}"});
   }
   if (!faults.empty()) return model::fail(std::move(faults));
   return space;

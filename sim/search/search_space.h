@@ -30,7 +30,8 @@ enum class LayerSplit {
   Auto,  // By work: fewer layers where the head is (model/balanced_layers.h).
 };
 
-// Every list holds at least one value, none twice. `data` may be empty: whatever is left.
+// Every list of a dimension holds at least one value, none twice. `data` may be empty: whatever is
+// left.
 struct SearchSpace {
   std::vector<int> tensor, pipeline, model_chunks, context, expert;
   std::vector<int> expert_tensor;  // 0 follows the tensor-parallel size.
@@ -45,6 +46,8 @@ struct SearchSpace {
   std::vector<bool> overlap_grad_reduce, overlap_param_gather, overlap_tensor_parallel, overlap_p2p;
   std::vector<std::string> rank_order;  // Placement: which ranks are neighbours.
   std::vector<LayerSplit> layers;
+  // No dimension: schedules without a fixed order, for finalists (decided_plans.h). May be empty.
+  std::vector<model::ScheduleKind> decided;
 };
 
 // The keys of SearchSpace, in the words of the scenario.

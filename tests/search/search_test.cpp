@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/search/energy_front.h"
 #include "sim/search/loser_reasons.h"
 #include "sim/search/what_if.h"
 #include "sim/simulate.h"
@@ -124,6 +125,7 @@ TEST_F(SearchAnswer, EveryLoserWinsWithoutItsReason) {
         sim::report_of_plan(job(), loser.plan, {.effects = *effects, .sensitivities = false});
     EXPECT_LT(report.step_time, winner) << loser.reason;
     EXPECT_NEAR(loser.too_slow->value, (*loser.step_time - report.step_time).value, 1e-9);
+    EXPECT_GT(loser.too_slow->value, 0) << loser.reason;
     ++tried;
   }
   EXPECT_EQ(tried, 20);
@@ -221,6 +223,123 @@ TEST(SearchSplit, LayersDealtByWorkBeatAnEvenSplit) {
   EXPECT_TRUE(told);
 }
 
+// The front against every plan of a small space, each simulated: nothing outside it is faster,
+// leaner and thriftier than all of it by more than the slack; and no plan needs less energy than
+// its bound.
+TEST(SearchFront, OfTimeMemoryAndEnergyIsThatOfEveryPlan) {
+  const model::Job job = job_from(yaml_of("llama-3-8b", 2, "megatron-core", 64));
+  sim::SearchSpace space = sim::whole_space(job);
+  space.tensor = {1, 2, 4};
+  space.pipeline = {1, 2, 4};
+  space.model_chunks = {1, 2};
+  space.micro_batch = {1, 2};
+  space.context = {1};
+  space.recompute = {{}, {model::RecomputeKind::Full}};
+  space.zero = {1};
+  const model::Bytes limit = job.cluster.groups.front().gpu.memory_usable;
+  constexpr double kSlack = 0.01;
+  sim::Candidates candidates(job, space, limit, 2);
+  candidates.enumerate({});
+  const sim::EnergyFront front =
+      sim::energy_front(job, candidates, {.slack = kSlack, .simulated_max = 100'000});
+  EXPECT_TRUE(front.complete);
+  EXPECT_LT(front.simulated, candidates.fitting().size() / 2);
+  ASSERT_GT(candidates.fitting().size(), 300U);
+  for (const sim::Candidate& candidate : candidates.fitting()) {
+    const auto report =
+        sim::report_of_plan(job, candidates.plan(candidate), {.sensitivities = false});
+    EXPECT_LE(candidate.energy_bound, report.energy_per_step);
+    const bool covered =
+        std::any_of(front.points.begin(), front.points.end(), [&](const sim::FrontPoint& point) {
+          return point.time <= report.step_time &&
+                 point.memory <= (1 + kSlack) * (1 + kSlack) * report.memory_peak &&
+                 point.energy.value <= (1 + kSlack) * (1 + kSlack) * report.energy_per_step.value;
+        });
+    EXPECT_TRUE(covered) << report.step_time.value << " s, " << report.memory_peak.value;
+  }
+  const auto few = sim::energy_front(job, candidates, {.slack = 0, .simulated_max = 3});
+  EXPECT_FALSE(few.complete);
+}
+
+// The file asks for dpp: its own plan is the baseline, dpp runs with the sizes of the best fixed
+// orders, each as simulate has it, and the answer says what was left out.
+TEST(SearchDecided, DynamicPipelinesAreSimulatedForTheBestSizes) {
+  const std::string yaml =
+      "model: {name: llama-2-13b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-a100-80g, count: 2}]}\n"
+      "plan: {tensor: 2, pipeline: 4, model_chunks: 2, data: auto, micro_batch: 1,"
+      " global_batch: 64}\n"
+      "policy: {schedule: dpp}\n"
+      "search: {pipeline: [2, 4], context: [1], model_chunks: [1, 2, 4], micro_batch: [1]";
+  const auto search_of = [](const std::string& text) {
+    const auto scenario = scenario_from(text);
+    const auto space = sim::search_space(scenario.jobs.front(), *scenario.search);
+    EXPECT_TRUE(space.has_value());
+    return sim::search(scenario.jobs.front(), *space, {.num_threads = 2});
+  };
+  const auto found = search_of(yaml + "}\n");
+  ASSERT_TRUE(found.baseline.has_value());
+  EXPECT_EQ(found.baseline->report.plan.schedule, model::ScheduleKind::DynamicAdaptive);
+  EXPECT_EQ(found.baseline->depth, "events");
+  EXPECT_EQ(found.evaluated.events, 20);
+  ASSERT_FALSE(found.not_searched.empty());
+  EXPECT_NE(found.not_searched.front().find("policy.schedule dpp"), std::string::npos);
+  const model::Job job = job_from(yaml + "}\n");
+  int decided = 0;
+  const auto check = [&](const model::Plan& plan, model::Seconds time) {
+    if (plan.schedule != model::ScheduleKind::DynamicAdaptive) return;
+    ++decided;
+    EXPECT_EQ(sim::report_of_plan(job, plan, {.sensitivities = false}).step_time, time);
+  };
+  for (const auto& plan : found.best) check(plan.report.plan, plan.report.step_time);
+  for (const auto& loser : found.losers)
+    check(loser.plan, loser.step_time.value_or(model::Seconds{}));
+  EXPECT_GE(decided, 1);
+  EXPECT_TRUE(std::is_sorted(
+      found.best.begin(), found.best.end(),
+      [](const auto& a, const auto& b) { return a.report.step_time < b.report.step_time; }));
+  // Static orders alone: the file's dpp still is the baseline, and that it is not searched is said.
+  const auto fixed = search_of(yaml + ", schedule: [1f1b, interleaved]}\n");
+  EXPECT_EQ(fixed.baseline->report.step_time, found.baseline->report.step_time);
+  ASSERT_FALSE(fixed.not_searched.empty());
+  EXPECT_NE(fixed.not_searched.front().find("not among search.schedule"), std::string::npos);
+  // Nothing of the kind in a search without it.
+  EXPECT_TRUE(sim::search(job_from(yaml_of("llama-2-13b", 2, "megatron-core", 64)),
+                          sixteen_gpu_space({1}), {.num_threads = 2, .num_losers = 0})
+                  .not_searched.empty());
+}
+
+// Decoupling needs the two sides of the file. With them the file's plan is the baseline, and plans
+// of the same sides fill the cluster.
+TEST(SearchDecided, DecouplingNeedsTheSidesOfTheFile) {
+  const std::string plain = yaml_of("llama-2-13b", 2, "megatron-core", 64);
+  const auto without = scenario_from(plain + "search: {schedule: [1f1b, fbd]}\n");
+  const auto refused = sim::search_space(without.jobs.front(), *without.search);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().front().allowed.find("forward"), std::string::npos);
+  const auto scenario = scenario_from(
+      "model: {name: llama-2-13b, sequence_length: 2048}\n"
+      "cluster: {nodes: [{type: dgx-a100-80g, count: 2}]}\n"
+      "plan: {tensor: 2, pipeline: 4, data: auto, micro_batch: 1, global_batch: 64}\n"
+      "policy: {schedule: fbd, feed: activations}\n"
+      "search: {schedule: [1f1b, fbd], context: [1], micro_batch: [1, 2]}\n");
+  const model::Job& job = scenario.jobs.front();
+  const auto space = sim::search_space(job, *scenario.search);
+  ASSERT_TRUE(space.has_value());
+  const auto found = sim::search(job, *space, {.num_threads = 2});
+  ASSERT_TRUE(found.baseline.has_value());
+  EXPECT_EQ(found.baseline->report.plan.schedule, model::ScheduleKind::Decoupled);
+  bool told = false;
+  for (const sim::Loser& loser : found.losers) {
+    if (loser.plan.schedule != model::ScheduleKind::Decoupled) continue;
+    told = true;
+    EXPECT_EQ(loser.plan.gpus(), 16);
+    EXPECT_LE(*loser.step_time, found.baseline->plain_time);
+    EXPECT_FALSE(loser.reason.empty());
+  }
+  EXPECT_TRUE(told);
+}
+
 // Two machines under each leaf and an eighth of the way up: the ten best are simulated over links
 // and ordered by that, each as simulate does; what is said of all others stays without contention.
 TEST_F(SearchAnswer, FinalistsAreSimulatedOverTheNetworkThatIsAskedFor) {
@@ -287,12 +406,16 @@ TEST_F(SearchAnswer, IsTheSameForAnyNumberOfThreads) {
   EXPECT_EQ(summary_of(sim::search(job(), space(), {.num_threads = 3})), expected);
 }
 
-TEST_F(SearchAnswer, NoPlanBeatsTheFrontInTimeAndMemory) {
+TEST_F(SearchAnswer, NoPlanOfTheFrontBeatsAnother) {
   ASSERT_GE(result().front.size(), 2U);
   for (std::size_t i = 1; i < result().front.size(); ++i) {
-    const auto &faster = result().front[i - 1].report, &leaner = result().front[i].report;
-    EXPECT_LE(faster.step_time, leaner.step_time);
-    EXPECT_GT(faster.memory_peak, leaner.memory_peak);
+    const auto& later = result().front[i].report;
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto& faster = result().front[j].report;
+      EXPECT_LE(faster.step_time, later.step_time);
+      EXPECT_TRUE(faster.memory_peak > later.memory_peak ||
+                  faster.energy_per_step > later.energy_per_step);
+    }
   }
   EXPECT_EQ(result().front.front().report.step_time, result().best.front().report.step_time);
 }
