@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -50,9 +51,13 @@ std::string flow(const TreeNode& node) {
   return "null";
 }
 
-std::string folder_of(const std::string& file) {
-  const std::size_t slash = file.find_last_of('/');
-  return slash == std::string::npos ? std::string() : file.substr(0, slash + 1);
+// A path of the scenario is meant from its folder; the copy may lie elsewhere.
+void make_absolute(const std::string& file, TreeNode& root, const char* section, const char* key) {
+  TreeNode* node = root.find(section);
+  TreeNode* path = node == nullptr ? nullptr : node->find(key);
+  if (path == nullptr || path->kind != TreeKind::Scalar || path->position.line == 0) return;
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  path->text = (folder / path->text).lexically_normal().string();
 }
 
 // The plan keys as a scenario writes them, with nothing left to a default.
@@ -288,12 +293,9 @@ model::Result<std::string> scenario_text(const ExportSource& source, const Plan&
     model::Diagnostics problems = scenarios::apply_setting(document, "--set", parsed);
     if (!problems.empty()) return model::fail(std::move(problems));
   }
-  // A path of the file is meant from its folder; the copy may lie elsewhere.
-  TreeNode* model_node = document.root.find("model");
-  TreeNode* path = model_node == nullptr ? nullptr : model_node->find("hf");
-  if (path != nullptr && !path->text.starts_with('/')) {
-    path->text = folder_of(source.file) + path->text;
-  }
+  make_absolute(source.file, document.root, "model", "hf");
+  make_absolute(source.file, document.root, "data", "text");
+  make_absolute(source.file, document.root, "data", "tokens");
   std::string out;
   for (const auto& entry : document.root.entries) {
     if (entry.key == "search" || entry.key == "plan" || entry.key == "policy") continue;
@@ -344,6 +346,17 @@ std::string slurm_script(const Job& job, const Plan& plan) {
          "exec python pretrain_gpt.py \"$@\"' train ${MODEL_AND_PLAN_ARGS[@]} \"$@\"\n";
 }
 
+std::string train_script(const Job& job, const Plan& plan) {
+  return fmt::format(
+      "#!/bin/bash\n"
+      "# {} ranks of `megatwin train`, {} a machine. Options of mpirun, such as --hostfile, go "
+      "into\n"
+      "# MPIRUN_ARGS, another megatwin into MEGATWIN, and options of train behind the name.\n"
+      "exec mpirun -n {} --map-by ppr:{}:node --bind-to none ${{MPIRUN_ARGS}} \\\n"
+      "    \"${{MEGATWIN:-megatwin}}\" train \"$(dirname \"$0\")/plan.yaml\" \"$@\"\n",
+      plan.gpus(), gpus_per_node(job), plan.gpus(), gpus_per_node(job));
+}
+
 void export_plan(const ExportSource& source, const Job& job, const Plan& plan,
                  const std::string& folder) {
   const auto scenario = scenario_text(source, plan);
@@ -351,6 +364,7 @@ void export_plan(const ExportSource& source, const Job& job, const Plan& plan,
   write_file(folder + "/plan.yaml", *scenario);
   write_file(folder + "/megatron.sh", megatron_script(job, plan));
   write_file(folder + "/job.slurm", slurm_script(job, plan));
+  write_file(folder + "/train.sh", train_script(job, plan));
 }
 
 }  // namespace megatwin::cli

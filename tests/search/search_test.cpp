@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/search/best_plan.h"
 #include "sim/search/energy_front.h"
 #include "sim/search/loser_reasons.h"
 #include "sim/search/what_if.h"
@@ -464,8 +465,18 @@ TEST(ImpossibleWish, ThatFitsNowhereNamesTheNearestAndMoreMachines) {
   ASSERT_TRUE(result.impossible.has_value());
   EXPECT_TRUE(result.impossible->nearest.has_value());
   ASSERT_FALSE(result.impossible->relaxations.empty());
-  EXPECT_NE(result.impossible->relaxations.front().what.find("machines instead of 1"),
-            std::string::npos);
+  // SimAI's and aiconfigurator's reports want the number of GPUs: so many do, a machine less does
+  // not.
+  const std::string& what = result.impossible->relaxations.front().what;
+  EXPECT_NE(what.find("machines instead of 1"), std::string::npos);
+  const int machines = std::stoi(what.substr(what.find(": ") + 2));
+  EXPECT_NE(what.find("(" + std::to_string(8 * machines) + " GPUs)"), std::string::npos) << what;
+  model::Job larger = job;
+  for (const bool fits : {true, false}) {
+    larger.cluster.groups.front().count = fits ? machines : machines - 1;
+    const auto best = sim::best_plan(larger, sim::whole_space(larger), {.num_threads = 2});
+    EXPECT_EQ(best.has_value(), fits) << what;
+  }
 }
 
 // 2.2 TB of states over 128 GPUs fit only when they are sharded or cut; fixing tensor, pipeline and
