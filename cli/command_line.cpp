@@ -197,6 +197,7 @@ Action add_plan(CLI::App& app, Console& console) {
   add_settings(*command, arguments->settings, "Set a key of the file: target.deadline=30 d");
   add_memory_margin(*command, arguments->memory_margin);
   add_threads(*command, arguments->num_threads);
+  command->add_flag("--mixes", arguments->mixes, "Also two kinds of machines in one job");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_option("--html", arguments->html, "Write a page that stands alone")
       ->type_name("FILE");

@@ -51,6 +51,7 @@ sim::PurchaseRequest request_of(const PlanArguments& arguments,
   sim::PurchaseRequest request{.num_threads = arguments.num_threads,
                                .memory_margin = arguments.memory_margin,
                                .space = {},
+                               .mixes = arguments.mixes,
                                .progress = {}};
   if (!scenario.search) return request;
   if (request.memory_margin == 0) {
@@ -81,7 +82,7 @@ int plan_one(const PlanArguments& arguments, const scenarios::Scenario& scenario
       .job = job, .wish = *scenario.target, .answer = answer, .elapsed = {elapsed.count()}};
   if (!arguments.html.empty()) write_file(arguments.html, html_purchase(summary));
   console.out << (arguments.json ? json_purchase(summary) : terminal_purchase(summary));
-  return answer.unmet ? kExitRefused : kExitAnswer;
+  return answer.unmet && !answer.best_mix ? kExitRefused : kExitAnswer;
 }
 
 // Several runs on the cluster of the first file.
@@ -133,6 +134,11 @@ int plan_command(const PlanArguments& arguments, Console& console) {
   if (arguments.files.size() > 1 && !arguments.html.empty()) {
     faults.push_back({.file = "--html",
                       .message = "several runs that share a cluster have no page",
+                      .allowed = "one file"});
+  }
+  if (arguments.files.size() > 1 && arguments.mixes) {
+    faults.push_back({.file = "--mixes",
+                      .message = "several runs that share a cluster are each on one kind",
                       .allowed = "one file"});
   }
   if (!faults.empty()) {

@@ -15,6 +15,7 @@ struct PlanArguments {
   std::vector<std::string> settings;  // As given to --set.
   int num_threads = 0;                // 0: all cores.
   double memory_margin = 0;           // Share of a GPU's memory that stays free.
+  bool mixes = false;                 // Also two kinds of machines in one job. Of one file only.
   std::string html;                   // Empty: no page. Of one file only.
   bool json = false;
   bool json_diagnostics = false;

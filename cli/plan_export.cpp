@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -50,9 +51,13 @@ std::string flow(const TreeNode& node) {
   return "null";
 }
 
-std::string folder_of(const std::string& file) {
-  const std::size_t slash = file.find_last_of('/');
-  return slash == std::string::npos ? std::string() : file.substr(0, slash + 1);
+// A path of the scenario is meant from its folder; the copy may lie elsewhere.
+void make_absolute(const std::string& file, TreeNode& root, const char* section, const char* key) {
+  TreeNode* node = root.find(section);
+  TreeNode* path = node == nullptr ? nullptr : node->find(key);
+  if (path == nullptr || path->kind != TreeKind::Scalar || path->position.line == 0) return;
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  path->text = (folder / path->text).lexically_normal().string();
 }
 
 // The plan keys as a scenario writes them, with nothing left to a default.
@@ -93,9 +98,23 @@ std::string plan_line(const Plan& plan) {
   return "plan: {" + text + "}\n";
 }
 
+std::string side_text(const model::DecoupledSide& side) {
+  std::string text = fmt::format("nodes: {}, instances: {}", side.group, side.instances);
+  if (side.tensor > 0) text += fmt::format(", tensor: {}", side.tensor);
+  return "{" + text + "}";
+}
+
 std::string policy_line(const Plan& plan) {
-  return fmt::format("policy: {{schedule: {}, issue_depth: {}}}\n",
-                     value_text(plan, SpaceKey::Schedule), plan.issue_depth);
+  std::string text = fmt::format("schedule: {}, issue_depth: {}",
+                                 value_text(plan, SpaceKey::Schedule), plan.issue_depth);
+  if (plan.schedule == model::ScheduleKind::Decoupled) {
+    const model::DecoupledPlan& sides = plan.decoupled;
+    text += fmt::format(", feed: {}, forward: {}, backward: {}, weight_gradients_on_forward: {}",
+                        sides.ship_activations ? "activations" : "stage-input",
+                        side_text(sides.forward), side_text(sides.backward),
+                        sides.balance_weights ? "auto" : fmt::format("{}", sides.weight_share));
+  }
+  return "policy: {" + text + "}\n";
 }
 
 void add_model(const model::Transformer& shape, std::vector<std::string>& all) {
@@ -167,13 +186,31 @@ void add_precision(model::Precision precision, std::vector<std::string>& all) {
   }
 }
 
+// Megatron-Core's description of virtual stages in model order: embedding E, decoder layers t,
+// prediction layers m, loss L, a bar between stages; x*3 is xxx.
+std::string layout_of(const Job& job, const Plan& plan) {
+  const std::vector<int>& layers = plan.layers_per_virtual_stage;
+  const auto times = [](char layer, std::int64_t n) {
+    if (n == 0) return std::string();
+    return n == 1 ? std::string(1, layer) : fmt::format("{}*{}", layer, n);
+  };
+  std::string text = "E";
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (i > 0) text += "|";
+    text += times('t', layers[i]);
+  }
+  return "\"" + text + times('m', job.transformer.num_mtp_layers) + "L\"";
+}
+
 void add_plan(const Job& job, const Plan& plan, std::vector<std::string>& all) {
   const auto add = [&](const char* flag, std::int64_t value) {
     all.push_back(fmt::format("--{} {}", flag, value));
   };
   add("tensor-model-parallel-size", plan.tensor);
   add("pipeline-model-parallel-size", plan.pipeline);
-  if (plan.model_chunks > 1) add("num-virtual-stages-per-pipeline-rank", plan.model_chunks);
+  // A layout says it all, and Megatron-LM takes only one of the two.
+  if (plan.model_chunks > 1 && plan.layers_per_virtual_stage.empty())
+    add("num-virtual-stages-per-pipeline-rank", plan.model_chunks);
   if (plan.context > 1) add("context-parallel-size", plan.context);
   if (job.transformer.experts) {
     add("expert-model-parallel-size", plan.expert);
@@ -210,7 +247,10 @@ void add_plan(const Job& job, const Plan& plan, std::vector<std::string>& all) {
   if (plan.pipeline > 1 && plan.model_chunks > 1 && !plan.overlap_p2p) {
     all.emplace_back("--no-overlap-p2p-communication");
   }
-  if (plan.embedding_as_layer && plan.head_as_layer) {
+  if (plan.rank_order == "tp-cp-ep-pp-dp") all.emplace_back("--use-tp-pp-dp-mapping");
+  if (!plan.layers_per_virtual_stage.empty()) {
+    all.push_back("--pipeline-model-parallel-layout " + layout_of(job, plan));
+  } else if (plan.embedding_as_layer && plan.head_as_layer) {
     all.emplace_back("--account-for-embedding-in-pipeline-split");
     all.emplace_back("--account-for-loss-in-pipeline-split");
   }
@@ -219,14 +259,13 @@ void add_plan(const Job& job, const Plan& plan, std::vector<std::string>& all) {
 // What the schedule or the split asks for and Megatron-LM has no flag for.
 std::string remarks(const Plan& plan) {
   std::string text;
-  if (plan.schedule == model::ScheduleKind::GPipe ||
-      plan.schedule == model::ScheduleKind::ZeroBubbleH1 ||
-      plan.schedule == model::ScheduleKind::ZeroBubbleV) {
+  if (plan.schedule != model::ScheduleKind::OneForwardOneBackward &&
+      plan.schedule != model::ScheduleKind::Interleaved) {
     text += fmt::format("# Megatron-LM has no flag for the schedule {}; it would run 1F1B.\n",
                         value_text(plan, SpaceKey::Schedule));
   }
-  if (!plan.layers_per_virtual_stage.empty()) {
-    text += "# The layers are dealt unevenly; give --pipeline-model-parallel-layout.\n";
+  if (plan.rank_order != Plan{}.rank_order && plan.rank_order != "tp-cp-ep-pp-dp") {
+    text += fmt::format("# Megatron-LM has no flag for the rank order {}.\n", plan.rank_order);
   }
   return text;
 }
@@ -254,12 +293,9 @@ model::Result<std::string> scenario_text(const ExportSource& source, const Plan&
     model::Diagnostics problems = scenarios::apply_setting(document, "--set", parsed);
     if (!problems.empty()) return model::fail(std::move(problems));
   }
-  // A path of the file is meant from its folder; the copy may lie elsewhere.
-  TreeNode* model_node = document.root.find("model");
-  TreeNode* path = model_node == nullptr ? nullptr : model_node->find("hf");
-  if (path != nullptr && !path->text.starts_with('/')) {
-    path->text = folder_of(source.file) + path->text;
-  }
+  make_absolute(source.file, document.root, "model", "hf");
+  make_absolute(source.file, document.root, "data", "text");
+  make_absolute(source.file, document.root, "data", "tokens");
   std::string out;
   for (const auto& entry : document.root.entries) {
     if (entry.key == "search" || entry.key == "plan" || entry.key == "policy") continue;
@@ -310,6 +346,17 @@ std::string slurm_script(const Job& job, const Plan& plan) {
          "exec python pretrain_gpt.py \"$@\"' train ${MODEL_AND_PLAN_ARGS[@]} \"$@\"\n";
 }
 
+std::string train_script(const Job& job, const Plan& plan) {
+  return fmt::format(
+      "#!/bin/bash\n"
+      "# {} ranks of `megatwin train`, {} a machine. Options of mpirun, such as --hostfile, go "
+      "into\n"
+      "# MPIRUN_ARGS, another megatwin into MEGATWIN, and options of train behind the name.\n"
+      "exec mpirun -n {} --map-by ppr:{}:node --bind-to none ${{MPIRUN_ARGS}} \\\n"
+      "    \"${{MEGATWIN:-megatwin}}\" train \"$(dirname \"$0\")/plan.yaml\" \"$@\"\n",
+      plan.gpus(), gpus_per_node(job), plan.gpus(), gpus_per_node(job));
+}
+
 void export_plan(const ExportSource& source, const Job& job, const Plan& plan,
                  const std::string& folder) {
   const auto scenario = scenario_text(source, plan);
@@ -317,6 +364,7 @@ void export_plan(const ExportSource& source, const Job& job, const Plan& plan,
   write_file(folder + "/plan.yaml", *scenario);
   write_file(folder + "/megatron.sh", megatron_script(job, plan));
   write_file(folder + "/job.slurm", slurm_script(job, plan));
+  write_file(folder + "/train.sh", train_script(job, plan));
 }
 
 }  // namespace megatwin::cli

@@ -28,7 +28,10 @@ std::vector<std::string> megatron_arguments(const model::Job& job, const model::
 std::string megatron_script(const model::Job& job, const model::Plan& plan);
 std::string slurm_script(const model::Job& job, const model::Plan& plan);
 
-// Writes plan.yaml, megatron.sh and job.slurm into a folder.
+// A bash script that starts `megatwin train` on plan.yaml beside it under mpirun, one rank a GPU.
+std::string train_script(const model::Job& job, const model::Plan& plan);
+
+// Writes plan.yaml, megatron.sh, job.slurm and train.sh into a folder.
 // Errors: throws IoError when a file cannot be read or written.
 void export_plan(const ExportSource& source, const model::Job& job, const model::Plan& plan,
                  const std::string& folder);

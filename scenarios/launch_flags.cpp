@@ -9,7 +9,7 @@ namespace megatwin::scenarios {
 namespace {
 
 // Everything that changes a shape, a plan or a cost; other flags are listed as ignored.
-constexpr std::array<std::string_view, 71> kBearing = {
+constexpr std::array<std::string_view, 72> kBearing = {
     "account_for_embedding_in_pipeline_split",
     "account_for_loss_in_pipeline_split",
     "add_qkv_bias",
@@ -61,6 +61,7 @@ constexpr std::array<std::string_view, 71> kBearing = {
     "openai_gelu",
     "overlap_grad_reduce",
     "overlap_param_gather",
+    "pipeline_model_parallel_layout",
     "pipeline_model_parallel_size",
     "position_embedding_type",
     "q_lora_rank",
@@ -81,7 +82,7 @@ constexpr std::array<std::string_view, 71> kBearing = {
     "tie_embeddings",
     "tokenizer_type",
     "untie_embeddings_and_output_weights"};
-constexpr std::array<std::string_view, 12> kBearingToo = {"tp_comm_overlap",
+constexpr std::array<std::string_view, 13> kBearingToo = {"tp_comm_overlap",
                                                           "transformer_impl",
                                                           "use_distributed_optimizer",
                                                           "use_flash_attn",
@@ -89,12 +90,13 @@ constexpr std::array<std::string_view, 12> kBearingToo = {"tp_comm_overlap",
                                                           "use_mcore_models",
                                                           "use_rotary_position_embeddings",
                                                           "use_torch_fsdp2",
+                                                          "use_tp_pp_dp_mapping",
                                                           "v_head_dim",
                                                           "vocab_size",
                                                           "num_moe_layers",
                                                           "moe_extended_tp"};
 
-constexpr std::array<std::string_view, 31> kSwitches = {"account_for_embedding_in_pipeline_split",
+constexpr std::array<std::string_view, 32> kSwitches = {"account_for_embedding_in_pipeline_split",
                                                         "account_for_loss_in_pipeline_split",
                                                         "add_qkv_bias",
                                                         "bf16",
@@ -124,7 +126,8 @@ constexpr std::array<std::string_view, 31> kSwitches = {"account_for_embedding_i
                                                         "use_mcore_models",
                                                         "use_megatron_fsdp",
                                                         "use_rotary_position_embeddings",
-                                                        "use_torch_fsdp2"};
+                                                        "use_torch_fsdp2",
+                                                        "use_tp_pp_dp_mapping"};
 
 template <std::size_t N>
 bool holds(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/parameters.h"
+#include "scenarios/pipeline_layout.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -242,6 +243,21 @@ void read_shape(SettingReader& reader, MegatronLaunch& launch) {
   launch.transformer = shape;
 }
 
+// Layers stage by stage; the number of stages says how many chunks a rank has.
+void read_layout(SettingReader& reader, Plan& plan) {
+  const std::string text = reader.text("pipeline_model_parallel_layout");
+  const auto layers = read_pipeline_layout(text);
+  const std::size_t stages = layers ? layers->size() : 0;
+  const auto pipeline = static_cast<std::size_t>(plan.pipeline);
+  if (stages == 0 || stages % pipeline != 0 || stages / pipeline > 1000) {
+    reader.warn("pipeline_model_parallel_layout '" + text + "' is none for " +
+                std::to_string(pipeline) + " stages, or has its ends elsewhere than at the ends");
+    return;
+  }
+  plan.model_chunks = static_cast<int>(stages / pipeline);
+  plan.layers_per_virtual_stage = *layers;
+}
+
 void read_chunks(SettingReader& reader, Plan& plan) {
   const auto stages = reader.integer("num_virtual_stages_per_pipeline_rank");
   const auto layers_per_stage = reader.integer("num_layers_per_virtual_pipeline_stage");
@@ -258,6 +274,7 @@ void read_chunks(SettingReader& reader, Plan& plan) {
                   " does not divide the " + std::to_string(per_rank) + " layers of a stage");
     }
   }
+  if (reader.has("pipeline_model_parallel_layout")) read_layout(reader, plan);
   if (plan.model_chunks > 1) plan.schedule = model::ScheduleKind::Interleaved;
 }
 
@@ -355,6 +372,7 @@ void read_plan(SettingReader& reader, MegatronLaunch& launch) {
   plan.overlap_param_gather = reader.on("overlap_param_gather");
   plan.overlap_tensor_parallel = reader.on("tp_comm_overlap");
   plan.overlap_p2p = plan.model_chunks > 1 && !reader.on("no_overlap_p2p_communication");
+  if (reader.on("use_tp_pp_dp_mapping")) plan.rank_order = "tp-cp-ep-pp-dp";
   plan.embedding_as_layer = reader.on("account_for_embedding_in_pipeline_split");
   plan.head_as_layer = reader.on("account_for_loss_in_pipeline_split");
   const std::string dispatcher = reader.text("moe_token_dispatcher_type");

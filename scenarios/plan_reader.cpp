@@ -354,7 +354,8 @@ std::vector<std::string> plan_keys() {
           "overlap_tensor_parallel",
           "overlap_p2p",
           "schedule",
-          "issue_depth"};
+          "rank_order",
+          "layers_per_stage"};
 }
 
 }  // namespace megatwin::scenarios

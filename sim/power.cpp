@@ -63,4 +63,14 @@ void fill_power(const model::Job& job, SimulationReport& report) {
   report.cost_per_step = {priced ? dollars * report.step_time.value / 3600 : 0};
 }
 
+model::Seconds draw_beyond_idle(const model::TaskPrice& price) {
+  const model::Seconds tensor = price.gemm + price.attention + price.recompute + price.contention;
+  const model::Seconds memory = price.memory_bound + price.host_bound;
+  const model::Seconds communication = price.exposed_tp + price.exposed_ep + price.exposed_cp;
+  return (kTensorShare - kIdleShare) * tensor + (kMemoryShare - kIdleShare) * memory +
+         (kCommunicationShare - kIdleShare) * communication;
+}
+
+model::Seconds idle_draw(model::Seconds time) { return kIdleShare * time; }
+
 }  // namespace megatwin::sim

@@ -4,6 +4,7 @@
 #define MEGATWIN_SIM_POWER_H_
 
 #include "model/job.h"
+#include "model/program/task_price.h"
 #include "sim/simulation_report.h"
 
 namespace megatwin::sim {
@@ -11,6 +12,11 @@ namespace megatwin::sim {
 // Fills power_per_gpu, power_per_node, energy, carbon and cost_per_step. Requires: breakdown and
 // shares are filled.
 void fill_power(const model::Job& job, SimulationReport& report);
+
+// What a task draws beyond an idle GPU, as time at the part's power limit.
+model::Seconds draw_beyond_idle(const model::TaskPrice& price);
+// What an idle GPU draws, likewise.
+model::Seconds idle_draw(model::Seconds time);
 
 }  // namespace megatwin::sim
 

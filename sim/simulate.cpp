@@ -83,15 +83,13 @@ StageSums sums_of(const PricedStage& stage) {
   return sums;
 }
 
-// Without the schedule (`--without pipeline`), the busiest stage's work is all there is.
-Seconds schedule_free_time(const JobProgram& program, int stage) {
+// Without the schedule (`--without pipeline`), the busiest rank's work is all there is, and what of
+// its data-parallel traffic that does not hide.
+Seconds schedule_free_time(const JobProgram& program, const RankResult& rank, int stage) {
   const PricedStage& busiest = program.stages[stage];
-  Seconds exposed;
-  for (const PricedChunk& chunk : busiest.chunks) {
-    exposed += chunk.gather_exposed + chunk.reduce_exposed;
-  }
-  return static_cast<double>(program.spec.micro_batches) * sums_of(busiest).busy() + exposed +
-         busiest.optimizer + busiest.optimizer_exposed;
+  return static_cast<double>(program.spec.micro_batches) * sums_of(busiest).busy() +
+         model::to_seconds(rank.exposed_data_parallel) + busiest.optimizer +
+         busiest.optimizer_exposed;
 }
 
 void fill_shares(const StageSums& sums, double m, SimulationReport& report) {
@@ -128,8 +126,9 @@ void fill_breakdown(const JobProgram& program, const RankResult& rank, int stage
 }
 
 // Without the schedule, the busiest stage's work is all there is.
-void fill_without_schedule(const JobProgram& program, int stage, SimulationReport& report) {
-  report.step_time = schedule_free_time(program, stage) + program.step_overhead;
+void fill_without_schedule(const JobProgram& program, const RankResult& rank, int stage,
+                           SimulationReport& report) {
+  report.step_time = schedule_free_time(program, rank, stage) + program.step_overhead;
   const StageSums sums = sums_of(program.stages[stage]);
   StepBreakdown& parts = report.breakdown;
   const double m = program.spec.micro_batches;
@@ -318,7 +317,7 @@ model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions&
     report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
     fill_breakdown(program, result.ranks[run.unit], stage, report);
   } else {
-    fill_without_schedule(program, stage, report);
+    fill_without_schedule(program, result.ranks[run.unit], stage, report);
   }
   if (!job.disturbances.empty()) {
     MEGATWIN_TRY(const StepRun plain, run_step(undisturbed(job), how));

@@ -235,6 +235,7 @@ void write_plan(JsonWriter& json, const model::Plan& plan) {
   json.member("recompute", model::name_of(plan.recompute));
   if (plan.recompute_layers > 0) json.member("recompute_layers", plan.recompute_layers);
   json.member("precision", model::name_of(plan.precision));
+  if (plan.rank_order != model::Plan{}.rank_order) json.member("rank_order", plan.rank_order);
   json.member("schedule", yaml_name(plan.schedule));
   if (!plan.order_file.empty()) json.member("order_file", plan.order_file);
   const auto list = [&](const char* key, const auto& values) {
@@ -245,6 +246,8 @@ void write_plan(JsonWriter& json, const model::Plan& plan) {
     json.end_array();
   };
   list("layers_per_stage", plan.layers_per_virtual_stage);
+  if (plan.embedding_as_layer) json.member("embedding_as_layer", true);
+  if (plan.head_as_layer) json.member("head_as_layer", true);
   list("tensor_per_stage", plan.tensor_per_stage);
   list("micro_batches_per_replica", plan.micro_batches_per_replica);
   json.end_object();

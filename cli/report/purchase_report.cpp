@@ -118,9 +118,36 @@ void add_unmet(const PurchaseSummary& summary, const sim::UnmetWish& unmet, std:
   }
 }
 
-void write_option(JsonWriter& json, const PurchaseSummary& summary, std::size_t index) {
-  const PurchaseOption& option = summary.answer.options[index];
-  json.begin_object();
+std::string mix_text(const PurchaseSummary& summary, const sim::MachineMix& mix) {
+  std::string text;
+  for (const auto& part : mix.parts) {
+    const auto& node = summary.wish.offers[static_cast<std::size_t>(part.offer)].group.node;
+    text +=
+        fmt::format("{}{} of {}", text.empty() ? "" : ", ", format_count(part.machines), node.name);
+  }
+  return text;
+}
+
+void add_mixes(const PurchaseSummary& summary, std::string& text) {
+  const sim::PurchaseAnswer& answer = summary.answer;
+  if (answer.mixes.empty()) return;
+  text += "\nTwo kinds of machines in one job\n";
+  Rows rows = {{"", "machines", "plan", "step", "goodput", "duration", "cost", "power"}};
+  for (std::size_t i = 0; i < answer.mixes.size(); ++i) {
+    const PurchaseOption& option = answer.mixes[i].option;
+    rows.push_back({i == answer.best_mix ? "→" : "", mix_text(summary, answer.mixes[i]),
+                    describe_short(option.report.plan), format_time(option.report.step_time),
+                    format_percent(option.run.goodput), format_duration(option.run.duration),
+                    money_cell(option), format_large_power(option.run.power)});
+  }
+  text += format_table(rows, {false, false, false, true, true, true, true, true});
+  text += answer.best_mix ? "  → keeps every limit, and would be chosen before any single kind\n"
+                          : "  no mix would be chosen before a single kind\n";
+}
+
+// What every option says, in an object that is open.
+void write_option_members(JsonWriter& json, const PurchaseSummary& summary,
+                          const PurchaseOption& option) {
   json.member("node", option.report.node_name);
   json.member("gpu", option.report.gpu_name);
   json.member("machines", option.machines);
@@ -138,9 +165,39 @@ void write_option(JsonWriter& json, const PurchaseSummary& summary, std::size_t 
     if (!keeps(summary.wish, option, limit)) json.text(name_of(limit));
   }
   json.end_array();
+}
+
+void write_option(JsonWriter& json, const PurchaseSummary& summary, std::size_t index) {
+  const PurchaseOption& option = summary.answer.options[index];
+  json.begin_object();
+  write_option_members(json, summary, option);
   const auto& knee = summary.answer.curves[static_cast<std::size_t>(option.offer)].knee;
   json.member("is_knee", knee == index);
   json.end_object();
+}
+
+void write_mixes(JsonWriter& json, const PurchaseSummary& summary) {
+  if (summary.answer.mixes.empty()) return;
+  json.key("mixes");
+  json.begin_array();
+  for (std::size_t i = 0; i < summary.answer.mixes.size(); ++i) {
+    const sim::MachineMix& mix = summary.answer.mixes[i];
+    json.begin_object();
+    json.key("parts");
+    json.begin_array();
+    for (const auto& part : mix.parts) {
+      json.begin_object();
+      json.member("node",
+                  summary.wish.offers[static_cast<std::size_t>(part.offer)].group.node.name);
+      json.member("machines", part.machines);
+      json.end_object();
+    }
+    json.end_array();
+    write_option_members(json, summary, mix.option);
+    json.member("is_best", i == summary.answer.best_mix);
+    json.end_object();
+  }
+  json.end_array();
 }
 
 void write_unmet(JsonWriter& json, const PurchaseSummary& summary, const sim::UnmetWish& unmet) {
@@ -226,6 +283,7 @@ std::string terminal_purchase(const PurchaseSummary& summary) {
   }
   if (summary.answer.unmet) add_unmet(summary, *summary.answer.unmet, text);
   add_curves(summary, text);
+  add_mixes(summary, text);
   if (!summary.wish.assumptions.empty()) text += "\nAssumed, because it was not given\n";
   for (const std::string& line : summary.wish.assumptions) text += "  " + line + "\n";
   return text;
@@ -256,6 +314,7 @@ std::string json_purchase(const PurchaseSummary& summary) {
   for (std::size_t i = 0; i < answer.options.size(); ++i) write_option(json, summary, i);
   json.end_array();
   if (answer.unmet) write_unmet(json, summary, *answer.unmet);
+  write_mixes(json, summary);
   json.member("assumptions", summary.wish.assumptions);
   json.member("elapsed_s", summary.elapsed.value);
   json.end_object();

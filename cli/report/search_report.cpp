@@ -30,6 +30,9 @@ std::string plan_cell(const model::Plan& plan) {
     text += " recompute " + value_text(plan, SpaceKey::Recompute);
   }
   if (plan.overlap_tensor_parallel && plan.tensor > 1) text += " tp-overlap";
+  if (plan.rank_order != model::Plan{}.rank_order) text += " " + plan.rank_order;
+  const std::string layers = value_text(plan, SpaceKey::Layers);
+  if (layers != "even" && plan.pipeline > 1) text += " layers " + layers;
   return text;
 }
 
@@ -44,6 +47,8 @@ void add_counts(const SearchSummary& summary, std::string& text) {
                       format_count(result.candidates), format_count(result.fit),
                       format_count(result.evaluated.dataflow),
                       format_count(result.evaluated.events), format_time(summary.elapsed));
+  for (const std::string& sentence : result.not_searched)
+    text += "not searched: " + sentence + "\n";
 }
 
 std::vector<std::string> best_row(std::string place, const sim::SimulationReport& report,
@@ -117,7 +122,7 @@ void add_losers(const sim::SearchResult& result, std::string& text) {
 }
 
 void add_front(const sim::SearchResult& result, std::string& text) {
-  text += heading("Front of time and memory");
+  text += heading("Front of time, memory, energy and cost (of one cluster, cost goes with time)");
   Rows rows = {{"plan", "step", "GiB", "energy a step", "cost a step"}};
   for (const sim::FrontPlan& point : result.front) {
     const sim::SimulationReport& report = point.report;
@@ -127,6 +132,9 @@ void add_front(const sim::SearchResult& result, std::string& text) {
                     report.cost_per_step.value > 0 ? format_usd(report.cost_per_step) : "–"});
   }
   text += format_table(rows, {false, true, true, true, true});
+  if (!result.front_complete) {
+    text += "  plans with less energy may have been missed: too many came near\n";
+  }
 }
 
 std::string outcome_of(const sim::SwitchEffect& effect) {
@@ -358,6 +366,8 @@ std::string json_search(const SearchSummary& summary) {
   }
   write_losers(json, result);
   write_front(json, result);
+  json.member("pareto_complete", result.front_complete);
+  json.member("not_searched", result.not_searched);
   write_switches(json, result);
   if (!summary.what_if.empty()) write_what_if(json, summary);
   if (result.impossible) write_impossible(json, *result.impossible);

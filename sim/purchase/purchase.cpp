@@ -74,6 +74,7 @@ class Planner {
     } else {
       finish_choice();
     }
+    if (request_.mixes) mix_machines();
     return std::move(answer_);
   }
 
@@ -146,19 +147,41 @@ class Planner {
     }
     std::erase_if(possible, [&](std::size_t i) { return !keeps_all(wish_, answer_.options[i]); });
     if (possible.empty()) return std::nullopt;
-    const bool fastest = wish_.budget && !wish_.deadline;
     const bool priced = std::all_of(possible.begin(), possible.end(), [&](std::size_t i) {
       return answer_.options[i].run.cost.has_value();
     });
-    const auto worth = [&](std::size_t i) {
-      const PurchaseOption& option = answer_.options[i];
-      const double duration = option.run.duration.value;
-      const double price =
-          priced ? option.run.cost->value : duration * (option.machines + option.run.spares);
-      return fastest ? std::tuple(duration, price, i) : std::tuple(price, duration, i);
+    const auto worth_of = [&](std::size_t i) {
+      return std::pair(worth(answer_.options[i], priced), i);
     };
-    return *std::min_element(possible.begin(), possible.end(),
-                             [&](std::size_t a, std::size_t b) { return worth(a) < worth(b); });
+    return *std::min_element(possible.begin(), possible.end(), [&](std::size_t a, std::size_t b) {
+      return worth_of(a) < worth_of(b);
+    });
+  }
+
+  // Money where all have a price, else machine hours; the fastest first where a budget alone
+  // counts.
+  std::pair<double, double> worth(const PurchaseOption& option, bool priced) const {
+    const double duration = option.run.duration.value;
+    const double price =
+        priced ? option.run.cost->value : duration * (option.machines + option.run.spares);
+    const bool fastest = wish_.budget && !wish_.deadline;
+    return fastest ? std::pair(duration, price) : std::pair(price, duration);
+  }
+
+  void mix_machines() {
+    answer_.mixes = machine_mixes(job_, wish_,
+                                  {.num_threads = request_.num_threads,
+                                   .memory_margin = request_.memory_margin,
+                                   .progress = request_.progress});
+    const PurchaseOption* best = answer_.choice ? &answer_.options[*answer_.choice] : nullptr;
+    for (std::size_t i = 0; i < answer_.mixes.size(); ++i) {
+      const PurchaseOption& option = answer_.mixes[i].option;
+      if (!keeps_all(wish_, option)) continue;
+      const bool priced = option.run.cost && (best == nullptr || best->run.cost);
+      if (best != nullptr && worth(*best, priced) <= worth(option, priced)) continue;
+      best = &option;
+      answer_.best_mix = i;
+    }
   }
 
   // Halfway from the choice, or from what comes nearest to the wish, to the counts beside it.

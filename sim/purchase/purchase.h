@@ -12,6 +12,7 @@
 #include "model/job.h"
 #include "model/training_wish.h"
 #include "sim/goodput.h"
+#include "sim/purchase/machine_mixes.h"
 #include "sim/purchase/purchase_option.h"
 #include "sim/purchase/unmet_wish.h"
 #include "sim/search/candidates.h"
@@ -24,6 +25,7 @@ struct PurchaseRequest {
   // The plans to look at on a job's cluster; empty: short_space(), and whole_space() for the one
   // that is taken.
   std::function<SearchSpace(const model::Job&)> space;
+  bool mixes = false;  // Also two kinds of machines in one job.
   ProgressCallback progress;
 };
 
@@ -40,6 +42,9 @@ struct PurchaseAnswer {
   // Of the choice, failure by failure, over 200 seeds; nothing when nothing fails.
   std::optional<GoodputSpread> goodput;
   std::optional<UnmetWish> unmet;
+  std::vector<MachineMix> mixes;
+  // The one that keeps all limits and would be chosen before `choice`.
+  std::optional<std::size_t> best_mix;
 };
 
 // The choice: with a deadline the cheapest option that keeps all limits, with a budget alone the

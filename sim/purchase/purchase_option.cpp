@@ -93,6 +93,8 @@ SearchSpace short_space(const model::Job& job) {
   });
   keep_if(space.zero, [](int stage) { return stage != 2; });
   keep_if(space.recompute, [](const RecomputeChoice& choice) { return choice.layers == 0; });
+  space.layers = {LayerSplit::Even};
+  space.rank_order = {job.plan.rank_order};
   turn_on(space.sequence_parallel);
   turn_on(space.overlap_grad_reduce);
   turn_on(space.overlap_param_gather);
@@ -102,13 +104,9 @@ SearchSpace short_space(const model::Job& job) {
   return space;
 }
 
-PurchaseOption purchase_option(const model::Job& job, const TrainingWish& wish, int offer,
-                               SimulationReport report) {
-  const model::MachineOffer& machine = wish.offers[static_cast<std::size_t>(offer)];
-  PurchaseOption option{.offer = offer,
-                        .machines = job.cluster.groups.front().count,
-                        .report = std::move(report),
-                        .run = {}};
+PurchaseOption run_option(const model::Job& job, const TrainingWish& wish,
+                          const model::NodeGroup& machine, SimulationReport report) {
+  PurchaseOption option{.machines = machine.count, .report = std::move(report), .run = {}};
   const double tokens_per_step = static_cast<double>(option.report.plan.global_batch) *
                                  static_cast<double>(job.transformer.sequence_length);
   option.run = training_run({.tokens = wish.tokens,
@@ -116,8 +114,17 @@ PurchaseOption purchase_option(const model::Job& job, const TrainingWish& wish, 
                              .step_time = option.report.step_time,
                              .power_per_gpu = option.report.power_per_gpu,
                              .machines = option.machines,
-                             .machine = machine.group,
+                             .machine = machine,
                              .operations = wish.operations});
+  return option;
+}
+
+PurchaseOption purchase_option(const model::Job& job, const TrainingWish& wish, int offer,
+                               SimulationReport report) {
+  model::NodeGroup machine = wish.offers[static_cast<std::size_t>(offer)].group;
+  machine.count = job.cluster.groups.front().count;
+  PurchaseOption option = run_option(job, wish, machine, std::move(report));
+  option.offer = offer;
   return option;
 }
 

@@ -43,6 +43,10 @@ model::Job job_on(const model::Job& job, const model::MachineOffer& offer, int m
 // has.
 SearchSpace short_space(const model::Job& job);
 
+// The whole run of a report on `machine.count` such machines, of offer 0.
+PurchaseOption run_option(const model::Job& job, const model::TrainingWish& wish,
+                          const model::NodeGroup& machine, SimulationReport report);
+// Of this offer, on the job's machines.
 PurchaseOption purchase_option(const model::Job& job, const model::TrainingWish& wish, int offer,
                                SimulationReport report);
 

@@ -27,8 +27,9 @@ struct Candidate {
   PlanCode code;
   bool evaluated = false;
   model::Bytes memory;
-  model::Instant bound;  // No schedule of the plan is faster.
-  model::Instant time;   // When evaluated: the step without its overhead.
+  model::Instant bound;        // No schedule of the plan is faster.
+  model::Instant time;         // When evaluated: the step without its overhead.
+  model::Joules energy_bound;  // No step of the plan needs less.
 };
 
 // Of all legal plans with one value of one key.

@@ -4,6 +4,7 @@
 
 #include "sim/search/space_key.h"
 #include "sim/search/step_bound.h"
+#include "sim/search/step_energy.h"
 
 namespace megatwin::sim {
 
@@ -36,6 +37,8 @@ FamilyResult family_result(const Job& job, const SearchSpace& space, Bytes memor
     Candidate candidate{.code = code};
     candidate.memory = worker.memory(plan, priced);
     candidate.bound = step_lower_bound(plan, priced);
+    candidate.energy_bound =
+        energy_lower_bound(job, plan, priced, model::to_seconds(candidate.bound));
     const bool fits = candidate.memory <= memory_limit;
     ++result.num_legal;
     if (fits) result.fitting.push_back(candidate);

@@ -31,11 +31,11 @@ std::optional<SimulationReport> best_of(const Job& job, const SearchSpace& space
 }
 
 // In the order in which people would rather give way.
-constexpr std::array<SpaceKey, 13> kKeysToFree = {
-    SpaceKey::OverlapP2p, SpaceKey::SequenceParallel, SpaceKey::Schedule, SpaceKey::ModelChunks,
-    SpaceKey::MicroBatch, SpaceKey::Recompute,        SpaceKey::Zero,     SpaceKey::Data,
-    SpaceKey::Pipeline,   SpaceKey::Tensor,           SpaceKey::Context,  SpaceKey::ExpertTensor,
-    SpaceKey::Expert};
+constexpr std::array<SpaceKey, 15> kKeysToFree = {
+    SpaceKey::RankOrder, SpaceKey::Layers,       SpaceKey::OverlapP2p, SpaceKey::SequenceParallel,
+    SpaceKey::Schedule,  SpaceKey::ModelChunks,  SpaceKey::MicroBatch, SpaceKey::Recompute,
+    SpaceKey::Zero,      SpaceKey::Data,         SpaceKey::Pipeline,   SpaceKey::Tensor,
+    SpaceKey::Context,   SpaceKey::ExpertTensor, SpaceKey::Expert};
 
 void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& options,
                 ImpossibleWish& wish) {
@@ -54,22 +54,39 @@ void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& o
                    [](const auto& a, const auto& b) { return *a.step_time < *b.step_time; });
 }
 
-// The smallest number of machines, by doubling, on which some plan of the whole space fits.
+// "cluster: 12 machines instead of 1 (96 GPUs)".
+std::string machines_text(const Job& job, int count) {
+  const model::NodeGroup& group = job.cluster.groups.front();
+  return "cluster: " + std::to_string(count) + " machines instead of " +
+         std::to_string(group.count) + " (" + std::to_string(count * group.node.num_gpus) +
+         " GPUs)";
+}
+
+// The smallest number of machines, by doubling and halving the gap, on which some plan of the whole
+// space fits. A smaller one that happens to divide better can be missed.
 void relax_machines(const Job& job, const SearchOptions& options, ImpossibleWish& wish) {
   constexpr int kDoublings = 6;
-  Job larger = job;
-  for (int i = 0; i < kDoublings; ++i) {
-    model::NodeGroup& group = larger.cluster.groups.front();
-    const int before = group.count;
-    group.count = before + std::max(before, 1);
-    const auto found = best_of(larger, whole_space(larger), options);
-    if (!found) continue;
-    wish.relaxations.push_back({"cluster: " + std::to_string(group.count) +
-                                    " machines instead of " +
-                                    std::to_string(job.cluster.groups.front().count),
-                                found->plan, found->step_time});
-    return;
+  const auto best_on = [&](int count) {
+    Job larger = job;
+    larger.cluster.groups.front().count = count;
+    return best_of(larger, whole_space(larger), options);
+  };
+  int fails = std::max(1, job.cluster.groups.front().count);
+  int fits = 2 * fails;
+  auto found = best_on(fits);
+  for (int i = 1; i < kDoublings && !found; ++i) {
+    fails = fits;
+    fits *= 2;
+    found = best_on(fits);
   }
+  if (!found) return;
+  while (fits - fails > 1) {
+    const int middle = fails + (fits - fails) / 2;
+    auto fewer = best_on(middle);
+    (fewer ? fits : fails) = middle;
+    if (fewer) found = std::move(fewer);
+  }
+  wish.relaxations.push_back({machines_text(job, fits), found->plan, found->step_time});
 }
 
 // The largest number of machines, by halving, that some plan of the whole space can use.
@@ -80,9 +97,7 @@ void take_fewer_machines(const Job& job, const SearchOptions& options, Impossibl
     smaller.cluster.groups.front().count = count;
     const auto found = best_of(smaller, whole_space(smaller), options);
     if (!found) continue;
-    wish.relaxations.push_back(
-        {"cluster: " + std::to_string(count) + " machines instead of " + std::to_string(before),
-         found->plan, found->step_time});
+    wish.relaxations.push_back({machines_text(job, count), found->plan, found->step_time});
     return;
   }
 }

@@ -1,7 +1,13 @@
 #include "sim/search/plan_list.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
+#include "model/balanced_layers.h"
 #include "model/layer_split.h"
 #include "model/plan_check.h"
 
@@ -37,11 +43,49 @@ bool repeats_expert_tensor(const SearchSpace& space, const PlanCode& code, int t
   return false;
 }
 
+// A rank order without what has one part only and lays nothing out.
+std::string effective_order(const Plan& plan, std::string_view order) {
+  const auto has_parts = [&](std::string_view dimension) {
+    if (dimension == "tp") return plan.tensor > 1 || plan.effective_expert_tensor() > 1;
+    if (dimension == "cp") return plan.context > 1;
+    if (dimension == "ep") return plan.expert > 1;
+    if (dimension == "pp") return plan.pipeline > 1;
+    return plan.data > 1 || plan.expert > 1;  // Experts have replicas of their own.
+  };
+  std::string kept;
+  for (std::size_t i = 0; i + 2 <= order.size(); i += 3) {
+    if (has_parts(order.substr(i, 2))) kept += order.substr(i, 2);
+  }
+  return kept;
+}
+
+bool repeats_rank_order(const SearchSpace& space, const PlanCode& code, const Plan& plan) {
+  const std::size_t index = code[SpaceKey::RankOrder];
+  if (index == 0) return false;
+  const std::string own = effective_order(plan, space.rank_order[index]);
+  return std::any_of(space.rank_order.begin(),
+                     space.rank_order.begin() + static_cast<std::ptrdiff_t>(index),
+                     [&](const std::string& other) { return effective_order(plan, other) == own; });
+}
+
 bool can_have_replicas(const Job& job, const SearchSpace& space, const Plan& plan) {
   const std::int64_t gpus = job.cluster.num_gpus();
   const std::int64_t inner = std::int64_t{plan.tensor} * plan.context;
   return std::any_of(space.pipeline.begin(), space.pipeline.end(),
                      [&](int pipeline) { return gpus % (inner * pipeline) == 0; });
+}
+
+// Unequal chunks of interleaving, where some other number of chunks divides: dozens of plans that
+// are hardly told apart. Where none does, as with a prime number of layers, they are all there is.
+bool is_needless(const SearchSpace& space, const Job& job, const Plan& plan) {
+  if (plan.schedule != ScheduleKind::Interleaved || plan.model_chunks == 1) return false;
+  const auto divides = [&](int chunks) {
+    const std::int64_t stages = std::int64_t{chunks} * plan.pipeline;
+    const std::int64_t layers = job.transformer.num_layers;
+    return chunks > 1 && (layers % stages == 0 || (layers + 2) % stages == 0);
+  };
+  return !plan.layers_per_virtual_stage.empty() && !divides(plan.model_chunks) &&
+         std::any_of(space.model_chunks.begin(), space.model_chunks.end(), divides);
 }
 
 // Walks the keys inside a family.
@@ -65,6 +109,7 @@ class FamilyWalk {
         return;
       }
       plan_.data = *data;
+      if (repeats_rank_order(space_, code_, plan_)) return;
       for_each_index(code_, SpaceKey::GlobalBatch, space_.global_batch, [&](std::int64_t batch) {
         plan_.global_batch = batch;
         if (batch % (plan_.micro_batch * plan_.data) == 0) walk_states();
@@ -103,11 +148,39 @@ class FamilyWalk {
         if (std::int64_t{chunks} * plan_.pipeline > job_.transformer.num_layers + 2) return;
         plan_.model_chunks = chunks;
         if (chunks > 1 && !fills_rounds()) return;
-        deal_layers(job_, job_.plan, plan_);
-        if (chunks > 1 && !model::is_layer_split_legal(job_.transformer, plan_)) return;
-        if (recomputes_less_than_all()) walk_sends();
+        if (recomputes_less_than_all()) walk_splits();
       });
     });
+  }
+
+  void walk_splits() {
+    for (const auto& [index, dealt] : splits()) {
+      code_[SpaceKey::Layers] = index;
+      copy_value(dealt, SpaceKey::Layers, plan_);
+      walk_sends();
+    }
+    code_[SpaceKey::Layers] = 0;
+  }
+
+  // The ways to deal layers over stages and chunks of this shape, each once. Kept: many plans of
+  // the family share a shape.
+  using Splits = std::vector<std::pair<std::uint16_t, Plan>>;
+  const Splits& splits() {
+    const auto key = std::tuple(plan_.pipeline, plan_.model_chunks, plan_.schedule);
+    const auto [place, is_new] = splits_.try_emplace(key);
+    if (!is_new) return place->second;
+    std::vector<std::vector<int>> seen;
+    for (std::size_t i = 0; i < space_.layers.size(); ++i) {
+      Plan dealt = plan_;
+      deal_layers(job_, job_.plan, space_.layers[i], dealt);
+      if (!model::is_layer_split_legal(job_.transformer, dealt)) continue;
+      if (space_.layers[i] == LayerSplit::Auto && is_needless(space_, job_, dealt)) continue;
+      auto layers = model::layers_of_virtual_stages(job_.transformer, dealt);
+      if (std::find(seen.begin(), seen.end(), layers) != seen.end()) continue;
+      seen.push_back(std::move(layers));
+      place->second.emplace_back(static_cast<std::uint16_t>(i), std::move(dealt));
+    }
+    return place->second;
   }
 
   // check_plan() says the same in words; most refusals are of this kind, and words take time.
@@ -122,7 +195,7 @@ class FamilyWalk {
     Plan plain = plan_;
     plain.schedule = ScheduleKind::OneForwardOneBackward;
     plain.model_chunks = 1;
-    deal_layers(job_, job_.plan, plain);
+    deal_layers(job_, job_.plan, LayerSplit::Even, plain);
     const auto problems = model::check_plan(job_.transformer, plain, job_.cluster, job_.software);
     return std::none_of(problems.begin(), problems.end(), [](const model::PlanProblem& problem) {
       return std::find(problem.keys.begin(), problem.keys.end(), model::PlanKey::Zero) !=
@@ -152,11 +225,33 @@ class FamilyWalk {
   const std::function<void(const PlanCode&, const Plan&)>& visit_;
   PlanCode code_;
   Plan plan_;
+  std::map<std::tuple<int, int, ScheduleKind>, Splits> splits_;
 };
 
-}  // namespace
+// By work; what comes out even stays as it was dealt.
+void balance_layers(const Job& job, Plan& plan) {
+  std::vector<int> layers = model::balanced_layers(job.transformer, plan);
+  const bool is_even = model::is_layer_split_legal(job.transformer, plan) &&
+                       layers == model::layers_of_virtual_stages(job.transformer, plan);
+  if (layers.empty() || is_even) return;
+  plan.embedding_as_layer = plan.head_as_layer = false;
+  plan.layers_per_virtual_stage = std::move(layers);
+}
 
-void deal_layers(const Job& job, const Plan& origin, Plan& plan) {
+void count_ends_as_layers(const Job& job, Plan& plan) {
+  Plan ends = plan;
+  ends.layers_per_virtual_stage.clear();
+  ends.embedding_as_layer = ends.head_as_layer = true;
+  const auto layers = [&](const Plan& dealt) {
+    return model::layers_of_virtual_stages(job.transformer, dealt);
+  };
+  if (model::is_layer_split_legal(job.transformer, ends) && layers(ends) != layers(plan)) {
+    copy_value(ends, SpaceKey::Layers, plan);
+  }
+}
+
+// As LayerSplit::Even says.
+void deal_evenly(const Job& job, const Plan& origin, Plan& plan) {
   plan.layers_per_virtual_stage.clear();
   plan.embedding_as_layer = origin.embedding_as_layer;
   plan.head_as_layer = origin.head_as_layer;
@@ -177,6 +272,20 @@ void deal_layers(const Job& job, const Plan& origin, Plan& plan) {
   const std::vector<int> split = model::layers_of_virtual_stages(job.transformer, plan);
   const bool all_have_layers = std::all_of(split.begin(), split.end(), [](int n) { return n > 0; });
   if (all_have_layers) plan.layers_per_virtual_stage = split;
+}
+
+}  // namespace
+
+void deal_layers(const Job& job, const Plan& origin, LayerSplit split, Plan& plan) {
+  deal_evenly(job, origin, plan);
+  switch (split) {
+    case LayerSplit::Even:
+      return;
+    case LayerSplit::Ends:
+      return count_ends_as_layers(job, plan);
+    case LayerSplit::Auto:
+      return balance_layers(job, plan);
+  }
 }
 
 Plan plan_of(const Job& job, const SearchSpace& space, const PlanCode& code) {
@@ -203,8 +312,9 @@ Plan plan_of(const Job& job, const SearchSpace& space, const PlanCode& code) {
   plan.overlap_tensor_parallel =
       space.overlap_tensor_parallel[code[SpaceKey::OverlapTensorParallel]];
   plan.overlap_p2p = space.overlap_p2p[code[SpaceKey::OverlapP2p]];
+  plan.rank_order = space.rank_order[code[SpaceKey::RankOrder]];
   plan.data = model::data_from_gpus(plan, job.cluster.num_gpus()).value_or(0);
-  deal_layers(job, job.plan, plan);
+  deal_layers(job, job.plan, space.layers[code[SpaceKey::Layers]], plan);
   return plan;
 }
 
@@ -219,7 +329,8 @@ std::vector<PlanFamily> plan_families(const Job& job, const SearchSpace& space) 
                      [&](bool /*overlapped*/) {
                        const bool can = plan.tensor > 1 && on;
                        if (!can && !is_first(code, SpaceKey::OverlapTensorParallel)) return;
-                       families.push_back({code});
+                       for_each_index(code, SpaceKey::RankOrder, space.rank_order,
+                                      [&](const std::string&) { families.push_back({code}); });
                      });
     });
   };

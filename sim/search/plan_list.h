@@ -27,16 +27,18 @@ struct PlanCode {
 };
 
 // The plan of a code: the job's plan with the space's values, the number of replicas from the
-// cluster, layers dealt evenly, else with embedding and head as layers, else as evenly as goes.
+// cluster, layers as deal_layers() deals them.
 // `data` is 0 where no whole number of replicas exists.
 model::Plan plan_of(const model::Job& job, const SearchSpace& space, const PlanCode& code);
 
-// Deals the layers of a plan whose pipeline or chunks were changed, as plan_of() does; `origin` is
-// the plan whose own split is kept where its shape is.
-void deal_layers(const model::Job& job, const model::Plan& origin, model::Plan& plan);
+// Deals the layers of a plan whose pipeline or chunks were changed; `origin` is the plan whose own
+// split is kept where its shape is. Where `split` cannot be, or comes out even, as
+// LayerSplit::Even.
+void deal_layers(const model::Job& job, const model::Plan& origin, LayerSplit split,
+                 model::Plan& plan);
 
 // A part of the space whose plans share everything that a single task costs: tensor, context and
-// expert sizes, micro-batch, recomputation, precision. Work is handed out by these.
+// expert sizes, micro-batch, recomputation, precision, rank order. Work is handed out by these.
 struct PlanFamily {
   PlanCode code;  // The other keys are 0.
 };

@@ -11,6 +11,7 @@
 #include "model/program/data_parallel.h"
 #include "model/program/job_program.h"
 #include "model/program/task_price.h"
+#include "sim/power.h"
 
 namespace megatwin::sim {
 namespace {
@@ -26,6 +27,12 @@ using model::StageCost;
 // Beyond this many tables the oldest work is thrown away as a whole; what comes back is priced
 // again to the same bits.
 constexpr std::size_t kTablesMax = 96;
+
+// With replicas or stages laid out before the inner groups, the spread of those depends on them.
+bool sizes_shape_groups(std::string_view order) {
+  const std::size_t outer = std::min(order.find("dp"), order.find("pp"));
+  return order.find("tp") > outer || order.find("cp") > outer || order.find("ep") > outer;
+}
 
 // The sum of a stage's chunks; whether the first has experts; whether the last has the head.
 using StageKey = std::tuple<ChunkContent, bool, bool>;
@@ -48,6 +55,7 @@ struct PlanPricer::TaskKey {
   model::Precision precision;
   model::ExpertDispatcher dispatcher;
   int pipeline;  // 0 where it does not matter.
+  std::string rank_order;
   friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
 };
 
@@ -66,9 +74,10 @@ class PlanPricer::TaskTable {
 
   void price(const Plan& plan, const ChunkLayout& layout, PricedPlan& priced) {
     Traffic& traffic = traffic_of(plan);
-    std::vector<const ChunkCost*> costs;
+    std::vector<const ChunkContentCost*> costs;
     for (const ChunkContent& content : layout.contents) costs.push_back(&cost_of(traffic, content));
     priced.stages.resize(layout.first_of_kind.size());
+    priced.draw.assign(layout.first_of_kind.size(), model::Seconds{});
     for (int kind = 0; kind < layout.num_kinds(); ++kind) {
       const int stage = layout.first_of_kind[static_cast<std::size_t>(kind)];
       StageCost& cost = priced.stages[static_cast<std::size_t>(kind)];
@@ -77,7 +86,8 @@ class PlanPricer::TaskTable {
       for (int chunk = 0; chunk < layout.model_chunks; ++chunk) {
         const auto id = static_cast<std::size_t>(layout.content(stage, chunk));
         contents.push_back(layout.contents[id]);
-        cost.chunks.push_back(*costs[id]);
+        cost.chunks.push_back(costs[id]->cost);
+        priced.draw[static_cast<std::size_t>(kind)] += costs[id]->draw;
       }
       const StageFixed& fixed = fixed_of(traffic, contents);
       cost.optimizer = fixed.optimizer;
@@ -92,13 +102,18 @@ class PlanPricer::TaskTable {
   }
 
  private:
+  struct ChunkContentCost {
+    ChunkCost cost;
+    Seconds draw;  // Of a micro-batch, beyond an idle GPU.
+  };
+
   // All plans that also share what the data-parallel traffic depends on.
   struct Traffic {
     explicit Traffic(const Job& base, const Plan& plan)
         : job(with_plan(base, plan)), data_parallel(job, model::PricedEffects{}) {}
     Job job;
     model::DataParallelTraffic data_parallel;
-    std::map<ChunkContent, ChunkCost> chunks;
+    std::map<ChunkContent, ChunkContentCost> chunks;
     std::map<StageKey, StageFixed> stages;
     std::optional<std::vector<model::PipelineHop>> hops;
   };
@@ -130,7 +145,7 @@ class PlanPricer::TaskTable {
     return place->second;
   }
 
-  const ChunkCost& cost_of(Traffic& traffic, const ChunkContent& content) {
+  const ChunkContentCost& cost_of(Traffic& traffic, const ChunkContent& content) {
     const auto [place, is_new] = traffic.chunks.try_emplace(content);
     if (!is_new) return place->second;
     const model::ChunkTasks& tasks = tasks_of(content);
@@ -139,7 +154,8 @@ class PlanPricer::TaskTable {
     chunk.forward = tasks.forward;
     chunk.backward = tasks.backward;
     traffic.data_parallel.price(content, chunk);
-    place->second = model::chunk_cost(chunk, tasks);
+    place->second = {model::chunk_cost(chunk, tasks),
+                     draw_beyond_idle(chunk.forward) + draw_beyond_idle(chunk.backward)};
     return place->second;
   }
 
@@ -188,13 +204,6 @@ class PlanPricer::TaskTable {
 PlanPricer::PlanPricer(const Job& job) : job_(job) {
   job_.assumptions.clear();
   job_.warnings.clear();
-  // With replicas or stages laid out before the inner groups, the spread of those depends on them.
-  const std::string_view order = job.plan.rank_order;
-  const std::size_t outer = std::min(order.find("dp"), order.find("pp"));
-  for (const char* inner : {"tp", "cp", "ep"}) {
-    const std::size_t place = order.find(inner);
-    sizes_shape_groups_ = sizes_shape_groups_ || place > outer;
-  }
 }
 
 PlanPricer::~PlanPricer() = default;
@@ -225,7 +234,8 @@ PlanPricer::TaskTable& PlanPricer::table_of(const Plan& plan) {
                     plan.recompute_layers,
                     plan.precision,
                     plan.dispatcher,
-                    sizes_shape_groups_ ? plan.pipeline : keeps_outputs};
+                    sizes_shape_groups(plan.rank_order) ? plan.pipeline : keeps_outputs,
+                    plan.rank_order};
   const auto found = tables_.find(key);
   if (found != tables_.end()) return *found->second;
   if (tables_.size() >= kTablesMax) tables_.clear();

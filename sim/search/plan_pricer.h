@@ -20,6 +20,8 @@ struct PricedPlan {
   const ChunkLayout* layout = nullptr;   // Lives as long as the pricer.
   std::vector<model::StageCost> stages;  // By kind of stage.
   std::vector<model::PipelineHop> hops;  // Of the pipeline, by boundary; none without one.
+  // By kind of stage: what the tasks of a micro-batch draw beyond an idle GPU (sim/power.h).
+  std::vector<model::Seconds> draw;
   model::Seconds step_overhead;
 
   const model::StageCost& stage(int index) const {
@@ -52,8 +54,7 @@ class PlanPricer {
   const ChunkLayout& layout_of(const model::Plan& plan);
   TaskTable& table_of(const model::Plan& plan);
 
-  model::Job job_;                   // Without its remarks.
-  bool sizes_shape_groups_ = false;  // Whether stages and replicas lie inside the other groups.
+  model::Job job_;  // Without its remarks.
   std::map<LayoutKey, ChunkLayout> layouts_;
   std::map<TaskKey, std::unique_ptr<TaskTable>> tables_;
   PricedPlan priced_;

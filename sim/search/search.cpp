@@ -13,6 +13,8 @@
 
 #include "model/assert.h"
 #include "model/plan_check.h"
+#include "sim/search/decided_plans.h"
+#include "sim/search/energy_front.h"
 #include "sim/search/helper.h"
 #include "sim/search/impossible_wish.h"
 #include "sim/search/loser_reasons.h"
@@ -21,6 +23,7 @@
 #include "sim/search/space_key.h"
 #include "sim/search/step_bound.h"
 #include "sim/simulate.h"
+#include "sim/simulation_problems.h"
 
 namespace megatwin::sim {
 namespace {
@@ -30,7 +33,7 @@ using model::Job;
 using model::Plan;
 using model::Seconds;
 
-// Plans whose memory differs by less are one point of the front.
+// Plans whose memory and energy differ by less are one point of the front.
 constexpr double kFrontSlack = 0.01;
 constexpr std::size_t kFrontMax = 20;
 
@@ -60,6 +63,7 @@ class Search {
     result_.candidates = result_.evaluated.bound = candidates_.num_legal();
     result_.fit = static_cast<std::int64_t>(candidates_.fitting().size());
     result_.depth = depth_;
+    result_.not_searched = not_searched(job_, space_);
     simulate_baseline();
     if (candidates_.fitting().empty()) {
       result_.impossible = impossible_wish(job_, space_, candidates_, options_);
@@ -72,8 +76,11 @@ class Search {
       candidates_.evaluate_best(static_cast<std::size_t>(options_.num_best), options_.progress);
     }
     simulate_best();
+    simulate_decided();
+    rank_baseline();
     find_front();
     find_losers();
+    add_decided_losers();
     find_switches();
     result_.evaluated.dataflow += candidates_.num_evaluated();
     result_.plans = candidates_.fitting();
@@ -89,9 +96,7 @@ class Search {
 
   // The file's own plan, whatever the search may vary; one that simulate refuses has no place.
   void simulate_baseline() {
-    if (!model::plan_problems(job_.transformer, job_.plan, job_.cluster, job_.software).empty()) {
-      return;
-    }
+    if (!simulation_problems(job_, false).empty()) return;
     auto answer = simulate(job_, {.sensitivities = false});
     if (const auto* refusal = std::get_if<PlanRefusal>(&answer)) {
       if (refusal->report) ++result_.evaluated.dataflow;
@@ -101,8 +106,10 @@ class Search {
     auto& report = std::get<SimulationReport>(answer);
     if (report.memory_peak > memory_limit_) return;
     const Seconds plain_time = report.step_time;
-    result_.baseline = is_plain() ? FoundPlan{std::move(report), "dataflow", plain_time}
-                                  : checked(job_.plan, plain_time, false);
+    result_.baseline =
+        is_plain() ? FoundPlan{std::move(report),
+                               is_decided(job_.plan.schedule) ? "events" : "dataflow", plain_time}
+                   : checked(job_.plan, plain_time, false);
   }
 
   bool is_plain() const { return depth_ == "events"; }
@@ -151,13 +158,71 @@ class Search {
                       "two times for a plan: ", time.value, " and ", found[i].plain_time.value);
     }
     order_best(places, std::move(found));
-    rank_baseline();
+  }
+
+  // Schedules without a fixed order, for the sizes of the best that have one.
+  void simulate_decided() {
+    const std::vector<std::size_t> ranking = candidates_.ranking();
+    for (const model::ScheduleKind kind : space_.decided) {
+      std::size_t next = 0;
+      const auto plans = decided_plans(
+          job_, kind, static_cast<std::size_t>(options_.num_best), [&]() -> std::optional<Plan> {
+            if (next == ranking.size()) return std::nullopt;
+            return candidates_.plan(candidates_.fitting()[ranking[next++]]);
+          });
+      std::vector<std::optional<FoundPlan>> found(plans.size());
+      parallel_for(plans.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
+        Job job = job_;
+        job.plan = plans[i];
+        const auto answer = simulate(job, {.engine = EngineChoice::Events, .sensitivities = false});
+        const auto* plain = std::get_if<SimulationReport>(&answer);
+        if (plain == nullptr || plain->memory_peak > memory_limit_) return;
+        found[i] = checked(plans[i], plain->step_time, true);
+      });
+      result_.evaluated.events += static_cast<std::int64_t>(plans.size());
+      for (auto& plan : found) {
+        if (plan) decided_.push_back(*std::move(plan));
+      }
+    }
+    if (decided_.empty()) return;
+    std::vector<FoundPlan> all = std::move(result_.best);
+    all.insert(all.end(), decided_.begin(), decided_.end());
+    result_.best.clear();
+    for (const std::size_t i : order_of(all)) result_.best.push_back(std::move(all[i]));
+    if (std::ssize(result_.best) > options_.num_best) {
+      result_.best.resize(static_cast<std::size_t>(options_.num_best));
+    }
+  }
+
+  // The best of each kind that is not among the best of all, beside the fixed orders that lost.
+  void add_decided_losers() {
+    for (const model::ScheduleKind kind : space_.decided) {
+      const FoundPlan* first = nullptr;
+      for (const FoundPlan& found : decided_) {
+        const bool is_better = first == nullptr || found.plain_time < first->plain_time;
+        if (found.report.plan.schedule == kind && is_better) first = &found;
+      }
+      const auto is_listed = [&](const FoundPlan& found) {
+        return found.report.plan.schedule == kind;
+      };
+      if (first == nullptr) continue;
+      if (std::any_of(result_.best.begin(), result_.best.end(), is_listed)) continue;
+      result_.losers.insert(result_.losers.begin(),
+                            slow_loser(job_, first->report.plan, candidates_.plan(winner())));
+    }
   }
 
   // Contention and disturbances may change the order; what could not be simulated with them is
   // last.
   void order_best(const std::vector<std::size_t>& places, std::vector<FoundPlan> found) {
-    std::vector<std::size_t> order(places.size());
+    for (const std::size_t i : order_of(found)) {
+      finalists_.push_back(places[i]);
+      result_.best.push_back(std::move(found[i]));
+    }
+  }
+
+  std::vector<std::size_t> order_of(const std::vector<FoundPlan>& found) const {
+    std::vector<std::size_t> order(found.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       const auto rank_of = [&](const FoundPlan& plan) {
@@ -165,15 +230,15 @@ class Search {
       };
       return rank_of(found[a]) < rank_of(found[b]);
     });
-    for (const std::size_t i : order) {
-      finalists_.push_back(places[i]);
-      result_.best.push_back(std::move(found[i]));
-    }
+    return order;
   }
 
   void rank_baseline() {
     if (!result_.baseline) return;
     int rank = 1;
+    for (const FoundPlan& found : decided_) {
+      if (found.plain_time < result_.baseline->plain_time) ++rank;
+    }
     for (const std::size_t place : candidates_.ranking()) {
       if (model::to_seconds(candidates_.fitting()[place].time) < result_.baseline->plain_time) {
         ++rank;
@@ -186,31 +251,34 @@ class Search {
   const Candidate& winner() const { return candidates_.fitting()[finalists_.front()]; }
 
   void find_front() {
-    candidates_.evaluate_front(kFrontSlack, options_.progress);
-    std::vector<std::size_t> places;
-    Bytes leanest{1e300};
-    for (const std::size_t place : candidates_.ranking()) {
-      const Bytes memory = candidates_.fitting()[place].memory;
-      if ((1 + kFrontSlack) * memory >= leanest) continue;
-      leanest = memory;
-      places.push_back(place);
-    }
-    // Of a long front, evenly spread points with both ends.
-    if (places.size() > kFrontMax) {
-      std::vector<std::size_t> kept;
-      for (std::size_t i = 0; i < kFrontMax; ++i) {
-        kept.push_back(places[i * (places.size() - 1) / (kFrontMax - 1)]);
-      }
-      places = std::move(kept);
-    }
-    result_.front.resize(places.size());
-    std::atomic<std::size_t> done = 0;
-    parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
-      const Candidate& candidate = candidates_.fitting()[places[i]];
+    const EnergyFront front =
+        energy_front(job_, candidates_, {.slack = kFrontSlack, .progress = options_.progress});
+    result_.front_complete = front.complete;
+    result_.evaluated.dataflow += static_cast<std::int64_t>(front.simulated);
+    const std::vector<FrontPoint> points = spread(front.points);
+    result_.front.resize(points.size());
+    parallel_for(points.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
+      const Candidate& candidate = candidates_.fitting()[points[i].place];
       result_.front[i].report =
           report_of_plan(job_, candidates_.plan(candidate), {.sensitivities = false});
-      report_progress("weighing memory against time", ++done, places.size());
     });
+  }
+
+  // Of a long front, evenly spread points with the fastest, the leanest and the thriftiest.
+  static std::vector<FrontPoint> spread(const std::vector<FrontPoint>& points) {
+    if (points.size() <= kFrontMax) return points;
+    const auto least = [&](auto FrontPoint::*what) {
+      const auto place = std::min_element(
+          points.begin(), points.end(),
+          [&](const FrontPoint& a, const FrontPoint& b) { return a.*what < b.*what; });
+      return static_cast<std::size_t>(place - points.begin());
+    };
+    std::set<std::size_t> kept = {least(&FrontPoint::memory), least(&FrontPoint::energy)};
+    constexpr std::size_t kEven = kFrontMax - 2;
+    for (std::size_t i = 0; i < kEven; ++i) kept.insert(i * (points.size() - 1) / (kEven - 1));
+    std::vector<FrontPoint> some;
+    for (const std::size_t i : kept) some.push_back(points[i]);
+    return some;
   }
 
   // One value of one key that the winner has not.
@@ -293,6 +361,7 @@ class Search {
   void find_switches() {
     const Plan plan = candidates_.plan(winner());
     SearchSpace both = space_;  // Overlap switches both ways, to see what each is worth.
+    both.layers = {LayerSplit::Even, LayerSplit::Ends, LayerSplit::Auto};
     for (auto* overlap : {&both.overlap_grad_reduce, &both.overlap_param_gather,
                           &both.overlap_tensor_parallel, &both.overlap_p2p}) {
       *overlap = {(*overlap)[0], !(*overlap)[0]};
@@ -317,14 +386,21 @@ class Search {
     copy_value(source, key, changed);
     // The replicas follow the sizes; the layers follow the stages.
     changed.data = model::data_from_gpus(changed, job_.cluster.num_gpus()).value_or(0);
-    deal_layers(job_, job_.plan, changed);
+    const std::size_t split =
+        key == SpaceKey::Layers ? index : std::size_t{winner().code[SpaceKey::Layers]};
+    const auto& splits = key == SpaceKey::Layers ? space.layers : space_.layers;
+    deal_layers(job_, job_.plan, splits[split], changed);
     return changed;
   }
 
   void add_switch(SearchWorker& worker, const Plan& plan, SpaceKey key, Plan changed) {
     SwitchEffect effect{
         .key = key, .from = value_text(plan, key), .to = value_text(changed, key), .plan = changed};
+    const auto is_told = [&](const SwitchEffect& other) {
+      return other.key == key && other.to == effect.to;
+    };
     if (effect.from == effect.to) return;
+    if (std::any_of(result_.switches.begin(), result_.switches.end(), is_told)) return;
     const auto problems =
         model::plan_problems(job_.transformer, changed, job_.cluster, job_.software);
     if (!problems.empty()) {
@@ -348,7 +424,8 @@ class Search {
   Bytes memory_limit_;
   SharedWork shared_;
   Candidates candidates_;
-  std::vector<std::size_t> finalists_;  // Places of result_.best.
+  std::vector<std::size_t> finalists_;  // Places of the best fixed orders, as checked.
+  std::vector<FoundPlan> decided_;      // The others that were simulated and fit.
   SearchResult result_;
   std::mutex progress_mutex_;
 };

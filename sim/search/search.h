@@ -64,7 +64,7 @@ struct SwitchEffect {
   std::string refusal;  // Why it is illegal.
 };
 
-// A plan that no other beats in time and memory at once.
+// A plan that no other beats in time, memory and energy at once.
 struct FrontPlan {
   SimulationReport report;
 };
@@ -89,12 +89,17 @@ struct SearchResult {
     std::int64_t bound = 0, dataflow = 0, events = 0;
   } evaluated;
   std::string depth;  // How closely finalists were to be looked at.
-  // Fastest first; then, with a warning, those that could not be looked at so closely.
+  // Fastest first; then, with a warning, those that could not be looked at so closely. Plans that
+  // decide while the step runs are among them; the rest of the answer is of fixed orders.
   std::vector<FoundPlan> best;
   std::optional<FoundPlan> baseline;  // The file's own plan, when it is legal and fits.
   std::optional<int> baseline_rank;   // From 1, when it is among the evaluated.
   std::vector<Loser> losers;
-  std::vector<FrontPlan> front;
+  std::vector<FrontPlan> front;  // Fastest first; of a long one, evenly spread plans.
+  // False when plans were left whose energy may lie below the front's (energy_front.h).
+  bool front_complete = true;
+  // What of the file's wishes was not searched, a sentence each.
+  std::vector<std::string> not_searched;
   std::vector<SwitchEffect> switches;
   std::optional<ImpossibleWish> impossible;
   // Every plan that fits: its bound, and its time where that was needed.

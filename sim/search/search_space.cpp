@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/rank_layout.h"
 #include "model/stage_sites.h"
+#include "sim/search/decided_plans.h"
 
 namespace megatwin::sim {
 namespace {
@@ -38,7 +40,9 @@ constexpr std::array<std::string_view, kNumSpaceKeys> kNames = {"tensor",
                                                                 "overlap_grad_reduce",
                                                                 "overlap_param_gather",
                                                                 "overlap_tensor_parallel",
-                                                                "overlap_p2p"};
+                                                                "overlap_p2p",
+                                                                "rank_order",
+                                                                "layers_per_stage"};
 
 // Larger sizes are legal, yet nobody gains by them; `search:` can name them.
 constexpr std::int64_t kTensorMax = 64;
@@ -72,6 +76,17 @@ bool has_overlap_switches(Framework framework) {
 // As it is, and switched on.
 std::vector<bool> and_on(bool value) {
   return value ? std::vector<bool>{true} : std::vector<bool>{false, true};
+}
+
+// The file's, and Megatron-Core's two: replicas inside the pipeline, or the pipeline inside them.
+// On one machine all are the same.
+std::vector<std::string> placements(const Job& job) {
+  std::vector<std::string> orders = {job.plan.rank_order};
+  if (!has_overlap_switches(job.software.framework)) return orders;
+  if (job.cluster.groups.size() == 1 && job.cluster.groups.front().count == 1) return orders;
+  add(orders, Plan{}.rank_order);
+  add(orders, std::string("tp-cp-ep-pp-dp"));
+  return orders;
 }
 
 std::vector<RecomputeChoice> recompute_choices(const Job& job) {
@@ -115,7 +130,17 @@ const Names<ScheduleKind>& schedule_names() {
                                             {"1f1b", ScheduleKind::OneForwardOneBackward},
                                             {"interleaved", ScheduleKind::Interleaved},
                                             {"zb-h1", ScheduleKind::ZeroBubbleH1},
-                                            {"zb-v", ScheduleKind::ZeroBubbleV}};
+                                            {"zb-v", ScheduleKind::ZeroBubbleV},
+                                            {"dpp", ScheduleKind::DynamicAdaptive},
+                                            {"dpp-depth", ScheduleKind::DynamicDepthFirst},
+                                            {"dpp-breadth", ScheduleKind::DynamicBreadthFirst},
+                                            {"fbd", ScheduleKind::Decoupled}};
+  return names;
+}
+
+const Names<LayerSplit>& split_names() {
+  static const Names<LayerSplit> names = {
+      {"even", LayerSplit::Even}, {"ends", LayerSplit::Ends}, {"auto", LayerSplit::Auto}};
   return names;
 }
 
@@ -130,6 +155,25 @@ std::string word_of(const Names<Value>& names, Value value) {
 std::string word_of(const RecomputeChoice& choice) {
   const std::string kind = word_of(recompute_names(), choice.kind);
   return choice.layers > 0 ? kind + ":" + std::to_string(choice.layers) : kind;
+}
+
+// "even", "ends", or the layers of the virtual stages: "7 ×2, 8 ×5, 6".
+std::string split_text(const Plan& plan) {
+  if (plan.layers_per_virtual_stage.empty()) {
+    if (plan.embedding_as_layer && plan.head_as_layer) return "ends";
+    if (plan.embedding_as_layer) return "embedding as a layer";
+    return plan.head_as_layer ? "head as a layer" : "even";
+  }
+  const std::vector<int>& layers = plan.layers_per_virtual_stage;
+  std::string text;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i;
+    while (end < layers.size() && layers[end] == layers[i]) ++end;
+    text += (text.empty() ? "" : ", ") + std::to_string(layers[i]);
+    if (end - i > 1) text += " ×" + std::to_string(end - i);
+    i = end;
+  }
+  return text;
 }
 
 template <class Value>
@@ -172,6 +216,15 @@ class ValueReader {
       }
       return std::nullopt;
     });
+  }
+
+  void rank_orders(const std::vector<std::string>& texts, std::vector<std::string>& values) {
+    read(SpaceKey::RankOrder, texts,
+         "tp, cp, ep, dp and pp once each, joined by '-', fastest first: tp-cp-ep-pp-dp", values,
+         [](const std::string& text) -> std::optional<std::string> {
+           if (!model::rank_order_from_text(text)) return std::nullopt;
+           return text;
+         });
   }
 
   void recompute(const std::vector<std::string>& texts, std::vector<RecomputeChoice>& values) {
@@ -223,6 +276,19 @@ class ValueReader {
   model::Diagnostics& faults_;
 };
 
+// Fixed orders are a dimension; the others take their sizes, so that there are always some.
+void take_decided(SearchSpace& space) {
+  space.decided.clear();
+  std::vector<ScheduleKind> fixed;
+  for (const ScheduleKind kind : space.schedule) {
+    (is_decided(kind) ? space.decided : fixed).push_back(kind);
+  }
+  if (fixed.empty()) {
+    fixed = {ScheduleKind::OneForwardOneBackward, ScheduleKind::Interleaved};
+  }
+  space.schedule = std::move(fixed);
+}
+
 void read_values(ValueReader& reader, SpaceKey key, const std::vector<std::string>& texts,
                  SearchSpace& space) {
   constexpr std::int64_t kSizeMax = 1'000'000;
@@ -256,7 +322,8 @@ void read_values(ValueReader& reader, SpaceKey key, const std::vector<std::strin
     case SpaceKey::Dispatcher:
       return reader.words(key, texts, dispatcher_names(), space.dispatcher);
     case SpaceKey::Schedule:
-      return reader.words(key, texts, schedule_names(), space.schedule);
+      reader.words(key, texts, schedule_names(), space.schedule);
+      return take_decided(space);
     case SpaceKey::OverlapGradReduce:
       return reader.switches(key, texts, space.overlap_grad_reduce);
     case SpaceKey::OverlapParamGather:
@@ -265,6 +332,10 @@ void read_values(ValueReader& reader, SpaceKey key, const std::vector<std::strin
       return reader.switches(key, texts, space.overlap_tensor_parallel);
     case SpaceKey::OverlapP2p:
       return reader.switches(key, texts, space.overlap_p2p);
+    case SpaceKey::RankOrder:
+      return reader.rank_orders(texts, space.rank_order);
+    case SpaceKey::Layers:
+      return reader.words(key, texts, split_names(), space.layers);
   }
 }
 
@@ -313,6 +384,10 @@ std::string value_text(const Plan& plan, SpaceKey key) {
       return on(plan.overlap_tensor_parallel);
     case SpaceKey::OverlapP2p:
       return on(plan.overlap_p2p);
+    case SpaceKey::RankOrder:
+      return plan.rank_order;
+    case SpaceKey::Layers:
+      return split_text(plan);
   }
   MEGATWIN_ASSERT(false, "unknown key");
 }
@@ -359,6 +434,12 @@ void copy_value(const Plan& from, SpaceKey key, Plan& to) {
       return copy(&Plan::overlap_tensor_parallel);
     case SpaceKey::OverlapP2p:
       return copy(&Plan::overlap_p2p);
+    case SpaceKey::RankOrder:
+      return copy(&Plan::rank_order);
+    case SpaceKey::Layers:
+      copy(&Plan::layers_per_virtual_stage);
+      copy(&Plan::embedding_as_layer);
+      return copy(&Plan::head_as_layer);
   }
 }
 
@@ -386,12 +467,16 @@ SearchSpace whole_space(const Job& job) {
   space.dispatcher = {plan.dispatcher};
   space.schedule = {ScheduleKind::OneForwardOneBackward, ScheduleKind::Interleaved,
                     ScheduleKind::GPipe, ScheduleKind::ZeroBubbleH1, ScheduleKind::ZeroBubbleV};
+  const bool is_searched = is_decided(plan.schedule) && plan.schedule != ScheduleKind::UserPolicy;
+  if (is_searched) space.decided = {plan.schedule};
   const bool turns = has_overlap_switches(job.software.framework);
   const auto overlap = [&](bool value) { return turns ? and_on(value) : std::vector<bool>{value}; };
   space.overlap_grad_reduce = overlap(plan.overlap_grad_reduce);
   space.overlap_param_gather = overlap(plan.overlap_param_gather);
   space.overlap_tensor_parallel = overlap(plan.overlap_tensor_parallel);
   space.overlap_p2p = overlap(plan.overlap_p2p);
+  space.rank_order = placements(job);
+  space.layers = {LayerSplit::Even, LayerSplit::Ends, LayerSplit::Auto};
   add(space.tensor, plan.tensor);
   add(space.context, plan.context);
   add(space.micro_batch, plan.micro_batch);
@@ -442,11 +527,21 @@ model::Result<SearchSpace> search_space(const Job& job, const scenarios::SearchR
                         .allowed = "one of the two"});
     } else if (fixed && key == SpaceKey::ExpertTensor) {
       space.expert_tensor = {job.plan.expert_tensor};  // As written: 0 goes on following.
+    } else if (fixed && key == SpaceKey::Layers) {
+      space.layers = {LayerSplit::Even};  // The file's, where its shape is kept.
     } else if (fixed) {
       read_values(reader, key, {value_text(job.plan, key)}, space);
     } else if (listed != request.candidates.end()) {
       read_values(reader, key, listed->second, space);
     }
+  }
+  const bool wants_sides = std::find(space.decided.begin(), space.decided.end(),
+                                     ScheduleKind::Decoupled) != space.decided.end();
+  if (wants_sides && job.plan.schedule != ScheduleKind::Decoupled) {
+    faults.push_back({.file = job.name,
+                      .key = "search.schedule",
+                      .message = "fbd needs the two sides of the file",
+                      .allowed = "policy: {schedule: fbd, forward: {…}, backward: {…}}"});
   }
   if (!faults.empty()) return model::fail(std::move(faults));
   return space;

@@ -22,7 +22,16 @@ struct RecomputeChoice {
   friend constexpr auto operator<=>(const RecomputeChoice&, const RecomputeChoice&) = default;
 };
 
-// Every list holds at least one value, none twice. `data` may be empty: whatever is left.
+// How layers are dealt over the virtual stages.
+enum class LayerSplit {
+  Even,  // The file's own where its shape is kept; else even, else with embedding and head as
+         // layers, else as evenly as goes. None is dropped.
+  Ends,  // Embedding and head count as a layer each.
+  Auto,  // By work: fewer layers where the head is (model/balanced_layers.h).
+};
+
+// Every list of a dimension holds at least one value, none twice. `data` may be empty: whatever is
+// left.
 struct SearchSpace {
   std::vector<int> tensor, pipeline, model_chunks, context, expert;
   std::vector<int> expert_tensor;  // 0 follows the tensor-parallel size.
@@ -35,6 +44,10 @@ struct SearchSpace {
   std::vector<model::ExpertDispatcher> dispatcher;
   std::vector<model::ScheduleKind> schedule;
   std::vector<bool> overlap_grad_reduce, overlap_param_gather, overlap_tensor_parallel, overlap_p2p;
+  std::vector<std::string> rank_order;  // Placement: which ranks are neighbours.
+  std::vector<LayerSplit> layers;
+  // No dimension: schedules without a fixed order, for finalists (decided_plans.h). May be empty.
+  std::vector<model::ScheduleKind> decided;
 };
 
 // The keys of SearchSpace, in the words of the scenario.
@@ -58,8 +71,10 @@ enum class SpaceKey {
   OverlapParamGather,
   OverlapTensorParallel,
   OverlapP2p,
+  RankOrder,
+  Layers,
 };
-constexpr int kNumSpaceKeys = static_cast<int>(SpaceKey::OverlapP2p) + 1;
+constexpr int kNumSpaceKeys = static_cast<int>(SpaceKey::Layers) + 1;
 std::string_view name_of(SpaceKey key);
 
 // The value that a plan has, as a scenario would write it.

@@ -51,6 +51,10 @@ auto visit_list(SpaceKey key, Visit visit) {
       return visit(&SearchSpace::overlap_tensor_parallel);
     case SpaceKey::OverlapP2p:
       return visit(&SearchSpace::overlap_p2p);
+    case SpaceKey::RankOrder:
+      return visit(&SearchSpace::rank_order);
+    case SpaceKey::Layers:
+      return visit(&SearchSpace::layers);
   }
   MEGATWIN_ASSERT(false, "unknown key");
 }

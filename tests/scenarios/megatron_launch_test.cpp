@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "scenarios/pipeline_layout.h"
 #include "scenarios/shell_script.h"
 
 namespace megatwin::tests {
@@ -96,6 +97,31 @@ TEST(MegatronLaunch, ReadsAScriptOfArraysDefaultsAndArithmetic) {
   EXPECT_TRUE(warns_of(launch, "recompute_activations is a short form"));
   const auto& ignored = launch.ignored;
   EXPECT_NE(std::find(ignored.begin(), ignored.end(), "lr"), ignored.end());
+}
+
+// Stages in Megatron-Core's letters; groups repeat, commas mean nothing; 8 stages on 4 ranks are
+// two chunks each.
+TEST(MegatronLaunch, ReadsALayoutOfThePipeline) {
+  EXPECT_EQ(scenarios::read_pipeline_layout("Ett|tt|tttL"), (std::vector<int>{2, 2, 3}));
+  EXPECT_EQ(scenarios::read_pipeline_layout("E,t*3|(tt|)*2,m|L"), std::nullopt);
+  EXPECT_EQ(scenarios::read_pipeline_layout("E|(t*2|)*3,t,mL"), (std::vector<int>{0, 2, 2, 2, 1}));
+  for (const char* bad : {"", "L", "tE", "Lt", "t*", "(t", "t)", "t*99999999", "x"}) {
+    EXPECT_EQ(scenarios::read_pipeline_layout(bad), std::nullopt) << bad;
+  }
+  const std::string flags =
+      "--num-layers 13 --hidden-size 1024 --num-attention-heads 8 --seq-length 1024 "
+      "--pipeline-model-parallel-size 4 --use-tp-pp-dp-mapping --world-size 4 "
+      "--pipeline-model-parallel-layout ";
+  const auto launch =
+      read_megatron_launch("run.sh", flags + "\"Et*2|(tt|)*5|tL\"", LaunchKind::Megatron);
+  ASSERT_TRUE(launch.has_value());
+  EXPECT_EQ(launch->plan.layers_per_virtual_stage, (std::vector<int>{2, 2, 2, 2, 2, 2, 0, 1}));
+  EXPECT_EQ(launch->plan.model_chunks, 2);
+  EXPECT_EQ(launch->plan.rank_order, "tp-cp-ep-pp-dp");
+  const auto bad = read_megatron_launch("run.sh", flags + "\"Et|tL\"", LaunchKind::Megatron);
+  ASSERT_TRUE(bad.has_value());
+  EXPECT_TRUE(bad->plan.layers_per_virtual_stage.empty());
+  EXPECT_FALSE(bad->warnings.empty());
 }
 
 TEST(MegatronLaunch, SaysWhatComesFromOutsideAndDoesNotGuessIt) {

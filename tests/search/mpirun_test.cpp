@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,6 +46,30 @@ TEST_F(Mpirun, PrintsWhatOneProcessPrints) {
       EXPECT_EQ(without_elapsed(together.out), without_elapsed(alone.out)) << processes;
     }
   }
+}
+
+// What a search exports really trains: two replicas of a tiny model, from another folder.
+TEST_F(Mpirun, TheExportedLineTrains) {
+  std::ofstream(folder_.path("text.txt")) << std::string(9000, 'r') + std::string(9000, 'o');
+  std::ofstream(folder_.path("job.yaml"))
+      << "model: {family: llama, num_layers: 4, hidden_size: 16, ffn_hidden_size: 24,\n"
+         "        num_attention_heads: 2, vocab_size: 256, sequence_length: 16}\n"
+         "cluster: {nodes: [{gpu: H100-SXM5-80GB, gpus: 2, count: 1}]}\n"
+         "plan: {data: 2, micro_batch: 1, global_batch: 4, zero: 0, precision: fp32}\n"
+         "data: {text: text.txt, held_out: 10 %}\n"
+         "training: {steps: 3, learning_rate: 0.01, evaluate_every: 2}\n"
+         "search: {fix: [tensor, pipeline], sequence_parallel: [false]}\n";
+  const std::string exported = folder_.path("exported");
+  const Outcome found = run_program(0, {"search", folder_.path("job.yaml"), "--export", exported});
+  ASSERT_EQ(found.code, 0) << found.err;
+  const Outcome trained = ProgramRun(
+                              "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+                              "MPIRUN_ARGS=--oversubscribe MEGATWIN=" MEGATWIN_PROGRAM " bash " +
+                              exported + "/train.sh --json")
+                              .wait();
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(count_of(trained.out, "\"ranks\": 2"), 1U) << trained.out;
+  EXPECT_EQ(count_of(trained.out, "\"step\": 3"), 1U) << trained.out;
 }
 
 TEST_F(Mpirun, BadInputIsToldOnceAndEveryProcessEndsWithTwo) {

@@ -220,6 +220,11 @@ TEST(ReportedChoices, ZeroBubbleVIsHeavierAndWantsAnEvenSplit) {
   const SimulationReport h1 = report_of(job("model_chunks: 1}\npolicy: {schedule: zb-h1}\n"));
   const SimulationReport v = report_of(job("model_chunks: 2}\npolicy: {schedule: zb-v}\n"));
   EXPECT_GT(v.memory_peak, h1.memory_peak);
+  // A backward pass needs more memory for a moment than a forward one, but for the head's logits.
+  const auto program =
+      model::build_job_program(job_from(job("model_chunks: 2}\npolicy: {schedule: zb-v}\n")));
+  const model::ChunkCost& middle = program.spec.stages[1].chunks.front();
+  EXPECT_GT(middle.backward_transient, middle.forward_transient);
   EXPECT_TRUE(says(reasons_of("model: {name: llama-2-13b, sequence_length: 2048, num_layers: 46}\n"
                               "cluster: {nodes: [{type: dgx-a100-80g, count: 2}]}\n"
                               "plan: {pipeline: 16, model_chunks: 2, data: 1, micro_batch: 1, "

@@ -83,6 +83,7 @@ sim::SearchSpace small_space(const model::Job& job, Dice& dice) {
   space.overlap_p2p = {false, true};
   space.overlap_grad_reduce = {true, false};
   space.overlap_param_gather = {true, false};
+  space.rank_order = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "dp-tp-cp-ep-pp", "pp-dp-ep-cp-tp"};
   for (int i = 0; i < sim::kNumSpaceKeys; ++i) {
     const auto key = static_cast<sim::SpaceKey>(i);
     if (key == sim::SpaceKey::Data) continue;
