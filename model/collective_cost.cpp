@@ -24,8 +24,6 @@ constexpr double kNetworkExponent = 0.75;
 constexpr double kSendStep = 6e-6;
 // All-to-all reaches this share of what the NICs carry (DeepEP on H800: 43 to 47 of 50 GB/s).
 constexpr double kNetworkAllToAllEfficiency = 0.88;
-// EFA generations: what NCCL's plugin configures, over what 8 B messages show (2x p5: 69 µs).
-constexpr double kEfaLatencyShare = 0.27;
 constexpr double kEfaEfficiency = 0.92;
 // PCIe without NVLink, over one direction of the slot (A100 PCIe: 20.8 of 30 up to 4 GPUs, 12.5 at
 // 8).
@@ -126,13 +124,12 @@ LinkTerm intra_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double b
     return {moved / (link * ramp.efficiency), half, ramp.exponent};
   }
   if (gathers) {
-    // Each rank's share of a gather is S/n: the more ranks, the more transfers are in flight.
     const BandwidthRamp& ramp = measured_or(topology.gather, ramps.gather);
-    return {moved / (link * ramp.efficiency), ramp.half_size.value / std::max(ranks - 1, 1),
-            ramp.exponent};
+    const double peers = ramps.gather_half_by_peers ? std::max(ranks - 1, 1) : 1;
+    return {moved / (link * ramp.efficiency), ramp.half_size.value / peers, ramp.exponent};
   }
   const BandwidthRamp& ramp = kind == CollectiveKind::Broadcast
-                                  ? measured_or(topology.send, ramps.send)
+                                  ? measured_or(topology.send, ramps.broadcast)
                                   : measured_or(topology.ring, ramps.ring);
   // A tree moves every byte up and down again, at the tuner's 0.92 of a ring's rate.
   const double crossed = algorithm == CollectiveAlgorithm::Tree ? 2 * bytes / 0.92 : moved;
@@ -350,7 +347,6 @@ GroupTopology group_topology(const GroupPlacement& placement, const Node& node, 
   if (node.nic_type.starts_with("EFA")) {
     topology.nic_efficiency = std::min(topology.nic_efficiency, kEfaEfficiency);
     topology.ll128_over_network = node.nic_type != "EFA v1";
-    if (topology.ll128_over_network) topology.nic_latency = kEfaLatencyShare * topology.nic_latency;
   }
   topology.ring = profile.nvlink_ring;
   topology.multicast = profile.nvlink_nvls;
