@@ -229,6 +229,24 @@ double candidate_term(CollectiveKind kind, CollectiveAlgorithm algorithm,
   return std::max(latency, streamed);
 }
 
+// Whether NCCL takes a tree over two nodes for a message. Its search lets the links inside a tree
+// run at twice what crosses the network, a ring's only as fast, and its tuner caps each channel of
+// a tree, of which there is one an adapter: slow adapters make it a tree (2x p4de), fast ones a
+// ring (NVIDIA/nccl issue 1048). Source: src/graph/search.cc, src/graph/tuning.cc.
+bool takes_tree_over_two_nodes(CollectiveKind kind, CollectiveProtocol protocol, double bytes,
+                               const GroupTopology& topology,
+                               const NcclCommunicator& communicator) {
+  constexpr double kTreeEfficiency = 0.92;
+  const double inside = communicator.channels * communicator.channel_bandwidth_intra.value;
+  const double across = communicator.channels * communicator.channel_bandwidth_inter.value;
+  const double cap = std::min(topology.num_nics, communicator.channels) *
+                     nccl_tree_channel_cap(communicator.generation, communicator.nodes).value;
+  const double tree = 0.5 * std::min(kTreeEfficiency * std::min(inside, 2 * across), cap);
+  const double ring = across * topology.ranks / nccl_steps(kind, topology.ranks);
+  return nccl_tree_latency(communicator, protocol).value + bytes / tree <=
+         nccl_ring_latency(kind, communicator, protocol).value + bytes / ring;
+}
+
 bool allowed(const NcclSettings& settings, CollectiveAlgorithm algorithm,
              CollectiveProtocol protocol) {
   return (!settings.algorithm || *settings.algorithm == algorithm) &&
@@ -251,6 +269,11 @@ CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& to
         const NcclCost cost = nccl_cost(kind, algorithm, protocol, communicator);
         const double latency = cost.latency.value * latency_factor;
         if (!cost.available || latency >= best.time.value) continue;
+        const bool choice_is_ours = settings.algorithm && *settings.algorithm == algorithm;
+        if (algorithm == CollectiveAlgorithm::Tree && topology.nodes == 2 && !choice_is_ours &&
+            !takes_tree_over_two_nodes(kind, protocol, bytes.value, topology, communicator)) {
+          continue;
+        }
         if (protocol == CollectiveProtocol::Ll128 && topology.nodes > 1 &&
             !topology.ll128_over_network) {
           continue;
