@@ -35,6 +35,9 @@ struct PipelineCosts {
   // Where a network delays them unequally: of every task's send, class by class as SlotLayout.
   // Empty otherwise. Dataflow only.
   std::vector<Nanoseconds> send_by_slot;
+  // The same of every task whose collectives leave its machine. Empty: `task` holds. With sends
+  // only.
+  std::vector<Nanoseconds> task_by_slot;
   bool overlap_p2p = false;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
