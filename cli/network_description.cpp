@@ -96,6 +96,7 @@ Read read_simgrid(const std::string& file, const std::string& text) {
         fmt::format("{} {} {} hosts, {:.4g} GB/s, {:.4g} us", cluster.topology, cluster.parameters,
                     cluster.num_hosts, cluster.bandwidth.value / 1e9, cluster.latency.value * 1e6));
   }
+  out.warnings = texts_of(platform.warnings);
   return out;
 }
 
@@ -106,6 +107,10 @@ void add_slurm(const scenarios::SlurmTopology& topology, NetworkDescription& out
       fmt::format("{}{}: {} switches or blocks, {} with nodes, {} nodes, roots {}", topology.kind,
                   topology.is_default ? " (default)" : "", topology.switches.size(),
                   topology.num_leaves(), topology.num_nodes(), listed(topology.roots())));
+  if (topology.kind == "tree" && topology.roots().size() > 1) {
+    out.warnings.push_back(
+        fmt::format("{}: no switch joins the islands under {}", name, listed(topology.roots())));
+  }
 }
 
 Read read_slurm(const std::string& file, const std::string& text) {

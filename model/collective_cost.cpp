@@ -24,8 +24,6 @@ constexpr double kNetworkExponent = 0.75;
 constexpr double kSendStep = 6e-6;
 // All-to-all reaches this share of what the NICs carry (DeepEP on H800: 43 to 47 of 50 GB/s).
 constexpr double kNetworkAllToAllEfficiency = 0.88;
-// EFA generations: what NCCL's plugin configures, over what 8 B messages show (2x p5: 69 µs).
-constexpr double kEfaLatencyShare = 0.27;
 constexpr double kEfaEfficiency = 0.92;
 // PCIe without NVLink, over one direction of the slot (A100 PCIe: 20.8 of 30 up to 4 GPUs, 12.5 at
 // 8).
@@ -126,13 +124,12 @@ LinkTerm intra_term(CollectiveKind kind, CollectiveAlgorithm algorithm, double b
     return {moved / (link * ramp.efficiency), half, ramp.exponent};
   }
   if (gathers) {
-    // Each rank's share of a gather is S/n: the more ranks, the more transfers are in flight.
     const BandwidthRamp& ramp = measured_or(topology.gather, ramps.gather);
-    return {moved / (link * ramp.efficiency), ramp.half_size.value / std::max(ranks - 1, 1),
-            ramp.exponent};
+    const double peers = ramps.gather_half_by_peers ? std::max(ranks - 1, 1) : 1;
+    return {moved / (link * ramp.efficiency), ramp.half_size.value / peers, ramp.exponent};
   }
   const BandwidthRamp& ramp = kind == CollectiveKind::Broadcast
-                                  ? measured_or(topology.send, ramps.send)
+                                  ? measured_or(topology.send, ramps.broadcast)
                                   : measured_or(topology.ring, ramps.ring);
   // A tree moves every byte up and down again, at the tuner's 0.92 of a ring's rate.
   const double crossed = algorithm == CollectiveAlgorithm::Tree ? 2 * bytes / 0.92 : moved;
@@ -232,6 +229,24 @@ double candidate_term(CollectiveKind kind, CollectiveAlgorithm algorithm,
   return std::max(latency, streamed);
 }
 
+// Whether NCCL takes a tree over two nodes for a message. Its search lets the links inside a tree
+// run at twice what crosses the network, a ring's only as fast, and its tuner caps each channel of
+// a tree, of which there is one an adapter: slow adapters make it a tree (2x p4de), fast ones a
+// ring (NVIDIA/nccl issue 1048). Source: src/graph/search.cc, src/graph/tuning.cc.
+bool takes_tree_over_two_nodes(CollectiveKind kind, CollectiveProtocol protocol, double bytes,
+                               const GroupTopology& topology,
+                               const NcclCommunicator& communicator) {
+  constexpr double kTreeEfficiency = 0.92;
+  const double inside = communicator.channels * communicator.channel_bandwidth_intra.value;
+  const double across = communicator.channels * communicator.channel_bandwidth_inter.value;
+  const double cap = std::min(topology.num_nics, communicator.channels) *
+                     nccl_tree_channel_cap(communicator.generation, communicator.nodes).value;
+  const double tree = 0.5 * std::min(kTreeEfficiency * std::min(inside, 2 * across), cap);
+  const double ring = across * topology.ranks / nccl_steps(kind, topology.ranks);
+  return nccl_tree_latency(communicator, protocol).value + bytes / tree <=
+         nccl_ring_latency(kind, communicator, protocol).value + bytes / ring;
+}
+
 bool allowed(const NcclSettings& settings, CollectiveAlgorithm algorithm,
              CollectiveProtocol protocol) {
   return (!settings.algorithm || *settings.algorithm == algorithm) &&
@@ -254,6 +269,11 @@ CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& to
         const NcclCost cost = nccl_cost(kind, algorithm, protocol, communicator);
         const double latency = cost.latency.value * latency_factor;
         if (!cost.available || latency >= best.time.value) continue;
+        const bool choice_is_ours = settings.algorithm && *settings.algorithm == algorithm;
+        if (algorithm == CollectiveAlgorithm::Tree && topology.nodes == 2 && !choice_is_ours &&
+            !takes_tree_over_two_nodes(kind, protocol, bytes.value, topology, communicator)) {
+          continue;
+        }
         if (protocol == CollectiveProtocol::Ll128 && topology.nodes > 1 &&
             !topology.ll128_over_network) {
           continue;
@@ -350,7 +370,6 @@ GroupTopology group_topology(const GroupPlacement& placement, const Node& node, 
   if (node.nic_type.starts_with("EFA")) {
     topology.nic_efficiency = std::min(topology.nic_efficiency, kEfaEfficiency);
     topology.ll128_over_network = node.nic_type != "EFA v1";
-    if (topology.ll128_over_network) topology.nic_latency = kEfaLatencyShare * topology.nic_latency;
   }
   topology.ring = profile.nvlink_ring;
   topology.multicast = profile.nvlink_nvls;

@@ -37,6 +37,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
 struct Header {
   int ranks = 0;
   std::set<std::string, std::less<>> hosts;
+  std::set<std::string> processes;  // Host and id.
+  int threads = 1;
   std::string gpu, collective;
   bool has_redop = false, has_root = false;
 };
@@ -47,13 +49,28 @@ void read_device(std::string_view line, Header& header) {
   const auto words = words_of(line);
   if (bracket == std::string_view::npos) return;
   ++header.ranks;
+  std::string host, process;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    if (words[i] == "on") header.hosts.emplace(words[i + 1]);
+    if (words[i] == "on") host = words[i + 1];
+    if (words[i] == "Pid") process = words[i + 1];
   }
+  if (!host.empty()) header.hosts.insert(host);
+  header.processes.insert(host + " " + process);
   std::string_view name = line.substr(bracket + 1);
   while (name.starts_with(' ')) name.remove_prefix(1);
   while (name.ends_with(' ') || name.ends_with('\r')) name.remove_suffix(1);
   header.gpu = name;
+}
+
+// "# nThread 1 nGpus 8 minBytes 1 …" opens a run.
+std::optional<int> threads_of(std::string_view line) {
+  const auto words = words_of(line);
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] != "nThread") continue;
+    const auto threads = number_of(words[i + 1]);
+    if (threads && *threads >= 1) return static_cast<int>(*threads);
+  }
+  return std::nullopt;
 }
 
 struct Measured {
@@ -116,13 +133,16 @@ void append_run(const Header& header, const std::vector<Measured>& rows,
                 const std::optional<Named>& collective, std::vector<CollectiveRow>& all) {
   for (const Measured& measured : rows) {
     if (measured.bytes <= 0) continue;
-    CollectiveRow row{.id = "line " + std::to_string(measured.line),
-                      .machine = header.gpu,
-                      .operation = collective ? collective->name : "unknown",
-                      .ranks = header.ranks,
-                      .hosts = static_cast<int>(header.hosts.size()),
-                      .bytes = {measured.bytes},
-                      .time = model::Seconds{measured.microseconds * 1e-6}};
+    CollectiveRow row{
+        .id = "line " + std::to_string(measured.line),
+        .machine = header.gpu,
+        .operation = collective ? collective->name : "unknown",
+        .ranks = header.ranks,
+        .hosts = static_cast<int>(header.hosts.size()),
+        .gpus_per_process = header.ranks / std::max(static_cast<int>(header.processes.size()), 1),
+        .threads_per_process = header.threads,
+        .bytes = {measured.bytes},
+        .time = model::Seconds{measured.microseconds * 1e-6}};
     if (collective) row.kind = collective->kind;
     if (header.ranks == 0) {
       row.reason = "the log does not list its devices";
@@ -150,6 +170,11 @@ model::Result<std::vector<CollectiveRow>> parse_nccl_log(const std::string& file
     // mpirun's tag of the rank: "[1,0]<stdout>:".
     if (const std::size_t tag = line.find("<stdout>:"); line.starts_with('[') && tag < 32) {
       line.remove_prefix(tag + std::string_view("<stdout>:").size());
+    }
+    if (const auto threads = line.starts_with('#') ? threads_of(line) : std::nullopt) {
+      header = Header{.threads = *threads};
+      in_rows = false;
+      continue;
     }
     const bool device = line.find("Rank") != std::string_view::npos &&
                         line.find("device") != std::string_view::npos;

@@ -20,6 +20,7 @@ struct CollectiveRow {
   model::CollectiveKind kind = model::CollectiveKind::AllReduce;
   int ranks = 0;
   int hosts = 0;  // 0: not said.
+  int gpus_per_process = 1, threads_per_process = 1;
   model::Bytes bytes;
   model::Seconds time;
   std::string reason;  // Why it cannot be judged; empty when it can.

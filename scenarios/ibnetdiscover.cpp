@@ -195,11 +195,42 @@ class FabricReader {
         fabric_.topology.add_link(link);
       }
     }
-    if (dangling == 0) return;
-    fabric_.warnings.push_back(
-        {.severity = model::Diagnostic::Severity::Warning,
-         .file = file_,
-         .message = std::to_string(dangling) + " cables lead to switches that are not described"});
+    if (dangling > 0) {
+      warn(std::to_string(dangling) + " cables lead to switches that are not described");
+    }
+    find_islands(vertex_of);
+  }
+
+  void warn(std::string message) {
+    fabric_.warnings.push_back({.severity = model::Diagnostic::Severity::Warning,
+                                .file = file_,
+                                .message = std::move(message)});
+  }
+
+  // Switches that no cables join, named by the first of each island.
+  void find_islands(const std::map<std::string, VertexId>& vertex_of) {
+    std::map<std::string, std::string> parent;
+    const auto root = [&](std::string guid) {
+      while (parent[guid] != guid) guid = parent[guid] = parent[parent[guid]];
+      return guid;
+    };
+    for (const auto& [guid, vertex] : vertex_of) parent[guid] = guid;
+    for (const auto& [device, port] : ports_) {
+      if (vertex_of.count(port.peer) == 0) continue;
+      parent[root(port.peer)] = root(fabric_.devices[device].guid);
+    }
+    std::map<std::string, std::string> islands;  // By root, the first switch.
+    for (const IbFabric::Device& device : fabric_.devices) {
+      if (device.is_switch) islands.emplace(root(device.guid), device.name);
+    }
+    if (islands.size() < 2) return;
+    std::string names;
+    for (const auto& [guid, name] : islands) {
+      if (names.size() > 60) break;
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    warn("the switches are " + std::to_string(islands.size()) +
+         " islands that no cable joins, those of " + names);
   }
 
   const std::string& file_;

@@ -177,6 +177,10 @@ class NcclReader {
       if (net.name != "net") continue;
       const long speed = number(net, "speed").value_or(0);
       result_.nets.push_back({net.attribute_or("name", ""), speed});
+      if (speed <= 0) {
+        warn(net, "the adapter " + net.attribute_or("name", "without a name") +
+                      " has no speed: NCCL takes 10 Gbit/s");
+      }
       if (device) continue;
       const double megabits = speed > 0 ? static_cast<double>(speed) : kNetDefaultMegabits;
       result_.topology.add_cable({.from = add(VertexKind::Nic),

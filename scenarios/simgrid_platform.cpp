@@ -2,7 +2,10 @@
 
 #include <charconv>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "scenarios/document.h"
 #include "scenarios/xml_reader.h"
@@ -69,6 +72,7 @@ class PlatformReader {
   model::Result<SimgridPlatform> read(const XmlElement& root) {
     platform_.version = root.attribute_or("version", "");
     walk(root);
+    check_routes();
     if (!faults_.empty()) return model::fail(std::move(faults_));
     return std::move(platform_);
   }
@@ -79,16 +83,71 @@ class PlatformReader {
       if (child.name == "cluster") platform_.clusters.push_back(cluster(child));
       if (child.name == "cabinet") platform_.cabinets.push_back(cluster(child));
       if (child.name == "host") ++platform_.num_hosts;
-      if (child.name == "link") {
-        ++platform_.num_links;
-        quantity(child, "bandwidth", simgrid_bandwidth);
-        quantity(child, "latency", simgrid_latency);
-      }
+      if (child.name == "link") read_link(child);
       if (child.name == "route" || child.name == "zoneRoute" || child.name == "ASroute") {
         ++platform_.num_routes;
+        for (const XmlElement& step : child.children) {
+          if (step.name == "link_ctn") crossed_.push_back(&step);
+        }
       }
-      if (child.name == "zone" || child.name == "AS") walk(child);
+      if (child.name == "zone" || child.name == "AS") {
+        find_unreached(child);
+        walk(child);
+      }
     }
+  }
+
+  void read_link(const XmlElement& element) {
+    ++platform_.num_links;
+    links_.insert(element.attribute_or("id", ""));
+    const bool understood = faults_.empty();
+    const model::BytesPerSecond bandwidth = quantity(element, "bandwidth", simgrid_bandwidth);
+    quantity(element, "latency", simgrid_latency);
+    if (!understood || !element.attribute("bandwidth") || bandwidth.value > 0) return;
+    faults_.push_back(
+        {.file = file_,
+         .line = element.line,
+         .key = "link.bandwidth",
+         .message = "the link " + quoted(element.attribute_or("id", "")) + " has no bandwidth",
+         .allowed = "a number above 0 with its unit"});
+  }
+
+  // Clusters, cabinets and peers make links of their own.
+  void check_routes() {
+    if (!platform_.clusters.empty() || !platform_.cabinets.empty()) return;
+    for (const XmlElement* step : crossed_) {
+      std::string id = step->attribute_or("id", "");
+      for (const char* way : {"_UP", "_DOWN"}) {
+        if (id.ends_with(way)) id.resize(id.size() - std::string_view(way).size());
+      }
+      if (links_.contains(id) || links_.contains(step->attribute_or("id", ""))) continue;
+      faults_.push_back(
+          {.file = file_,
+           .line = step->line,
+           .key = "link_ctn.id",
+           .message = "a route crosses the link " + quoted(id) + ", which is not described"});
+    }
+  }
+
+  // In a zone with routing "Full" every pair has a route of its own: a host in none is cut off.
+  void find_unreached(const XmlElement& zone) {
+    if (zone.attribute_or("routing", "") != "Full") return;
+    std::set<std::string> ends;
+    std::vector<std::string> hosts;
+    for (const XmlElement& child : zone.children) {
+      if (child.name == "host") hosts.push_back(child.attribute_or("id", ""));
+      if (child.name != "route") continue;
+      ends.insert(child.attribute_or("src", ""));
+      ends.insert(child.attribute_or("dst", ""));
+    }
+    std::erase_if(hosts, [&](const std::string& host) { return ends.contains(host); });
+    if (hosts.empty() || zone.children.size() < 2) return;
+    platform_.warnings.push_back({.severity = model::Diagnostic::Severity::Warning,
+                                  .file = file_,
+                                  .line = zone.line,
+                                  .message = std::to_string(hosts.size()) + " hosts of the zone " +
+                                             quoted(zone.attribute_or("id", "")) +
+                                             " have no route, such as " + quoted(hosts.front())});
   }
 
   template <class Value>
@@ -130,6 +189,8 @@ class PlatformReader {
   const std::string& file_;
   SimgridPlatform platform_;
   model::Diagnostics faults_;
+  std::set<std::string> links_;
+  std::vector<const XmlElement*> crossed_;  // Of routes.
 };
 
 }  // namespace

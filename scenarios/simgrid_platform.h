@@ -25,13 +25,15 @@ struct SimgridPlatform {
   std::vector<SimgridCluster> cabinets;  // <cabinet>
   int num_hosts = 0;                     // <host>
   int num_links = 0, num_routes = 0;     // <link>; <route> and <zoneRoute>.
+  model::Diagnostics warnings;
   std::vector<std::string> radicals() const;
 
   int num_hosts_in_all() const;
 };
 
 // Errors: not XML, another root, a unit or a radical that SimGrid does not have, a cluster whose
-// shape holds another number of hosts than its radical.
+// shape holds another number of hosts than its radical, a link without bandwidth, a route over a
+// link that is not there. Hosts of a zone of single routes that none reaches are a warning.
 model::Result<SimgridPlatform> parse_simgrid_platform(const std::string& file,
                                                       std::string_view text);
 

@@ -68,8 +68,14 @@ void DataflowEvaluator::evaluate_class(const CompiledPipeline& compiled, const P
   if (!costs.send_by_slot.empty()) {
     MEGATWIN_ASSERT(!costs.slows_down(), "sends by slot and durations by slot");
     arrays.send = costs.send_by_slot.data() + first_slot;
-    costs.overlap_p2p ? evaluate<true, false, true>(compiled.steps, arrays)
-                      : evaluate<false, false, true>(compiled.steps, arrays);
+    if (costs.task_by_slot.empty()) {
+      costs.overlap_p2p ? evaluate<true, false, true>(compiled.steps, arrays)
+                        : evaluate<false, false, true>(compiled.steps, arrays);
+    } else {
+      arrays.duration = costs.task_by_slot.data() + first_slot;
+      costs.overlap_p2p ? evaluate<true, true, true>(compiled.steps, arrays)
+                        : evaluate<false, true, true>(compiled.steps, arrays);
+    }
     return;
   }
   if (costs.slows_down()) {

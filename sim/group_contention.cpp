@@ -5,7 +5,7 @@
 
 #include "model/collective_cost.h"
 #include "model/program/group_topology.h"
-#include "sim/flow/collective_flows.h"
+#include "sim/group_lanes.h"
 
 namespace megatwin::sim {
 namespace {
@@ -29,7 +29,7 @@ class Round {
     const CollectiveKind collective =
         kind == GroupKind::Expert ? CollectiveKind::AllToAll : CollectiveKind::AllGather;
     alone_ = model::collective_time(collective, kLarge, model::group_topology(job, kind)).time;
-    rate_ = ring_rate(job, kind);
+    rate_ = kind == GroupKind::Expert ? all_to_all_rate(job) : ring_rate(job, kind);
   }
 
   model::Result<bool> add_stage(int stage) {
@@ -39,11 +39,11 @@ class Round {
         continue;
       }
       const std::vector<RankId> members = layout_.members(kind_, rank);
-      if (!leaves_good_machine(members)) continue;
-      if (kind_ == GroupKind::Expert) {
-        MEGATWIN_TRY([[maybe_unused]] const bool added, add_all_to_all(members, stage));
-      } else {
-        MEGATWIN_TRY([[maybe_unused]] const bool added, add_ring(members, stage));
+      if (!uses_network(network_, members)) continue;
+      for (const GroupLane& lane : kind_ == GroupKind::Expert
+                                       ? pair_lanes(network_, members, rate_)
+                                       : ring_lanes(network_, members, rate_)) {
+        MEGATWIN_TRY([[maybe_unused]] const bool added, add_user(lane.key, lane.rate, stage));
       }
     }
     return true;
@@ -77,41 +77,10 @@ class Round {
   }
 
  private:
-  bool leaves_good_machine(const std::vector<RankId>& members) const {
-    if (members.size() < 2) return false;
-    const int first = network_.machine_of(members.front());
-    for (const RankId rank : members) {
-      const int machine = network_.machine_of(rank);
-      if (machine != first || network_.disturbed_inside(machine)) return true;
-    }
-    return false;
-  }
-
   model::Result<bool> add_user(const model::FlowKey& key, BytesPerSecond rate, int stage) {
     MEGATWIN_TRY(const JobNetwork::Way way, network_.way(key));
     const FlowUser user{.kind = FlowUser::Kind::Group, .stage = stage, .rank = key.from};
     users_.emplace_back(ways_.add(way.route, std::min(rate, way.undisturbed), user), stage);
-    return true;
-  }
-
-  model::Result<bool> add_ring(const std::vector<RankId>& members, int stage) {
-    const Rings rings = rings_of(network_.topology(), {.ranks = members});
-    for (const RingEdge& edge : rings.edges) {
-      MEGATWIN_TRY([[maybe_unused]] const bool added,
-                   add_user({edge.from, edge.to, edge.channel}, rate_ / rings.channels, stage));
-    }
-    return true;
-  }
-
-  // What a rank sends over the network moves in the time of the whole, spread over its peers.
-  model::Result<bool> add_all_to_all(const std::vector<RankId>& members, int stage) {
-    const model::Bytes part = kLarge / static_cast<double>(members.size());
-    for (const RankId from : members) {
-      for (const RankId to : members) {
-        if (network_.machine_of(from) == network_.machine_of(to)) continue;
-        MEGATWIN_TRY([[maybe_unused]] const bool added, add_user({from, to}, part / alone_, stage));
-      }
-    }
     return true;
   }
 
@@ -137,6 +106,13 @@ BytesPerSecond ring_rate(const model::Job& job, GroupKind kind) {
   const model::GroupTopology group = model::group_topology(job, kind);
   if (group.ranks < 2) return {};
   return model::collective_time(CollectiveKind::AllGather, kLarge, group).busbw;
+}
+
+BytesPerSecond all_to_all_rate(const model::Job& job) {
+  const model::GroupTopology group = model::group_topology(job, GroupKind::Expert);
+  if (group.ranks < 2) return {};
+  return kLarge / static_cast<double>(group.ranks) /
+         model::collective_time(CollectiveKind::AllToAll, kLarge, group).time;
 }
 
 model::Result<GroupContention> group_contention(const model::Job& job, JobNetwork& network,

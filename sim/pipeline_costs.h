@@ -40,6 +40,9 @@ struct PipelineCosts {
   // Decoupled: the classes are the forward side and the backward side; what crosses, by stage.
   std::vector<Nanoseconds> feed;
   model::SideFeed feed_kind = model::SideFeed::StageInput;
+  // The same of every task whose collectives leave its machine. Empty: `task` holds. With sends
+  // only.
+  std::vector<Nanoseconds> task_by_slot;
   bool overlap_p2p = false;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;

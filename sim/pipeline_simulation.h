@@ -40,6 +40,8 @@ struct RankResult {
   model::StageId stage;
   int multiplicity = 1;    // Replicas that it stands for.
   model::Instant compute;  // Tasks, with the slowdown by traffic beside them.
+  // Of which: what traffic of others adds to collectives inside tasks.
+  model::Instant delayed_collectives;
   model::Instant optimizer;
   // The compute lane held by a blocking send, or empty while the message that the next task waits
   // for is queued or under way (its producer done, everything else there).

@@ -111,6 +111,13 @@ void fill_breakdown(const JobProgram& program, const RankResult& rank, int stage
   parts.exposed_tp = m * sums.tp;
   parts.exposed_ep = m * sums.ep;
   parts.exposed_cp = m * sums.cp;
+  if (const Seconds in_tasks = parts.exposed_tp + parts.exposed_ep + parts.exposed_cp;
+      in_tasks.value > 0) {
+    const double grown = 1 + ratio(model::to_seconds(rank.delayed_collectives) / in_tasks);
+    for (Seconds* part : {&parts.exposed_tp, &parts.exposed_ep, &parts.exposed_cp}) {
+      *part = grown * *part;
+    }
+  }
   parts.exposed_pp = model::to_seconds(rank.exposed_p2p);
   parts.exposed_dp = m * sums.sharded + model::to_seconds(rank.exposed_data_parallel) +
                      program.stages[stage].optimizer_exposed;

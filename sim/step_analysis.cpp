@@ -60,11 +60,14 @@ class UnitAnalysis {
     const TaskRow& row = rows_.row(stage_, place);
     const std::size_t slot = first_slot_ + row.slot + place.micro_batch;
     const Nanoseconds end = in_.times.end[slot];
-    const Nanoseconds start = end - duration_of(id, row);
+    const Nanoseconds start = end - duration_of(id, row, slot);
     MEGATWIN_ASSERT(start >= lane_free_, to_text(shape_.task(id)), " at ", start, " before ",
                     lane_free_);
     account_gap(id, row, place.micro_batch, start);
     result_.compute += {end - start};
+    if (!in_.costs.task_by_slot.empty()) {
+      result_.delayed_collectives += {end - start - class_durations_[row.cost]};
+    }
     lane_free_ = end;
     ++out_.events;
     if (in_.timeline) {
@@ -79,7 +82,8 @@ class UnitAnalysis {
     }
   }
 
-  Nanoseconds duration_of(TaskId id, const TaskRow& row) const {
+  Nanoseconds duration_of(TaskId id, const TaskRow& row, std::size_t slot) const {
+    if (!in_.costs.task_by_slot.empty()) return in_.costs.task_by_slot[slot];
     if (!slowed_.empty()) {
       return slowed_[static_cast<std::size_t>(id.value)];
     }

@@ -8,7 +8,7 @@
 #include "model/assert.h"
 #include "model/numbers.h"
 #include "model/program/program_builder.h"
-#include "sim/flow/collective_flows.h"
+#include "sim/group_lanes.h"
 
 namespace megatwin::sim {
 namespace {
@@ -52,6 +52,7 @@ class StepFlowBuilder {
     arrival_.assign(as_index(costs_.num_classes) * slots_.size(), -1);
     end_ = arrival_;
     sent_.assign(arrival_.size(), {-1, -1});
+    find_shared_units();
     for (int stage = 0; stage < shape_.pipeline; ++stage) add_gathers(stage);
     for (int k = 0; k < costs_.num_classes; ++k) add_tasks(k);
     for (int stage = 0; stage < shape_.pipeline; ++stage) add_reduces(stage);
@@ -83,6 +84,9 @@ class StepFlowBuilder {
       }
       if (!collect(add_rings(stage))) return faults;
     }
+    if (in_.traffic.empty()) return faults;
+    auto lanes = TaskLanes::add(in_.job, in_.traffic_rates, network_, ways_);
+    if (collect(lanes)) task_lanes_ = *std::move(lanes);
     return faults;
   }
 
@@ -150,13 +154,12 @@ class StepFlowBuilder {
     if (rate.value <= 0 || costs_.num_classes * in_.job.plan.context < 2) return true;
     for (int tensor = 0; tensor < in_.job.plan.tensor; ++tensor) {
       const RankId first = layout_.rank_at(RankCoordinates{.tensor = tensor, .pipeline = stage});
-      const Rings rings =
-          rings_of(network_.topology(), {.ranks = layout_.members(GroupKind::Data, first)});
-      for (const RingEdge& edge : rings.edges) {
-        MEGATWIN_TRY(const JobNetwork::Way way, network_.way({edge.from, edge.to, edge.channel}));
+      for (const GroupLane& lane :
+           ring_lanes(network_, layout_.members(GroupKind::Data, first), rate)) {
+        MEGATWIN_TRY(const JobNetwork::Way way, network_.way(lane.key));
         rings_[as_index(stage)].push_back(
-            ways_.add(way.route, std::min(rate / rings.channels, way.undisturbed),
-                      {.kind = FlowUser::Kind::Group, .stage = stage, .rank = edge.from}));
+            ways_.add(way.route, std::min(lane.rate, way.undisturbed),
+                      {.kind = FlowUser::Kind::Group, .stage = stage, .rank = lane.key.from}));
       }
     }
     return true;
@@ -243,10 +246,13 @@ class StepFlowBuilder {
     }
     for (const CompiledPipeline::Step& step : in_.compiled.steps) {
       FlowIndex& lane = lane_last_[costs_.unit(replica, step.stage)];
-      const FlowIndex task = flows_.add_on(
-          {.latency = in_seconds(durations[step.cost]),
-           .after = only({lane, step.waits_for == 0 ? -1 : arrival_[first + step.waits_for]})},
-          0);
+      After ready = only({lane, step.waits_for == 0 ? -1 : arrival_[first + step.waits_for]});
+      const std::size_t unit = costs_.unit(replica, step.stage);
+      const FlowIndex task =
+          shares(unit, step)
+              ? add_shared_task(unit, step, first, durations[step.cost], std::move(ready))
+              : flows_.add_on(
+                    {.latency = in_seconds(durations[step.cost]), .after = std::move(ready)}, 0);
       lane = task;
       end_[first + step.slot] = task;
       if (step.send == 0) continue;
@@ -262,6 +268,35 @@ class StepFlowBuilder {
       arrival_[first + step.slot] = end;
       (costs_.overlap_p2p ? queue : lane) = end;
     }
+  }
+
+  // Units whose collectives inside tasks can meet other traffic.
+  void find_shared_units() {
+    if (in_.traffic.empty()) return;
+    for (std::size_t unit = 0; unit < costs_.num_units(); ++unit) {
+      shared_.push_back(task_lanes_.contended(unit, ways_));
+    }
+    if (std::find(shared_.begin(), shared_.end(), true) == shared_.end()) shared_.clear();
+    if (!shared_.empty()) tasks_.assign(arrival_.size(), {-1, -1});
+  }
+
+  bool shares(std::size_t unit, const CompiledPipeline::Step& step) const {
+    return !shared_.empty() && shared_[unit] && in_.traffic[step.cost].total() > 0;
+  }
+
+  // Its compute, then its collectives, each as long as alone unless somebody else sends.
+  FlowIndex add_shared_task(std::size_t unit, const CompiledPipeline::Step& step, std::size_t first,
+                            Nanoseconds duration, After ready) {
+    const TaskTraffic& traffic = in_.traffic[step.cost];
+    const FlowIndex before = flows_.add_on({.after = std::move(ready)}, 0);
+    FlowIndex now =
+        flows_.add_on({.latency = in_seconds(duration - traffic.total()), .after = {before}}, 0);
+    for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
+      if (traffic.exposed[kind] == 0) continue;
+      now = add_transfer(task_lanes_.of(unit, kind), traffic.exposed[kind], {now});
+    }
+    tasks_[first + step.slot] = {before, now};
+    return now;
   }
 
   void add_reduces(int stage) {
@@ -296,6 +331,7 @@ class StepFlowBuilder {
         out.costs.send_by_slot[slot] = duration(sent_[slot], finish);
       }
     }
+    if (!tasks_.empty()) put_task_durations(finish, out.costs);
     Seconds span;
     for (const FlowIndex flow : end_) {
       if (flow >= 0) span = std::max(span, finish[as_index(flow)]);
@@ -305,6 +341,19 @@ class StepFlowBuilder {
     }
     out.links = ways_.loads(flows_, finish, span, kLinksOfStep);
     return out;
+  }
+
+  void put_task_durations(const std::vector<Seconds>& finish, PipelineCosts& costs) const {
+    costs.task_by_slot.assign(tasks_.size(), 0);
+    for (int k = 0; k < costs_.num_classes; ++k) {
+      const std::size_t first = as_index(k) * slots_.size();
+      const Nanoseconds* alone = costs_.task.data() + as_index(k) * costs_.class_stride();
+      for (const CompiledPipeline::Step& step : in_.compiled.steps) {
+        const Span& task = tasks_[first + step.slot];
+        costs.task_by_slot[first + step.slot] =
+            task.end < 0 ? alone[step.cost] : duration(task, finish);
+      }
+    }
   }
 
   const StepFlowsInput& in_;
@@ -318,9 +367,12 @@ class StepFlowBuilder {
   Handles background_;
   std::vector<Handles> hops_;   // By unit and kind.
   std::vector<Handles> rings_;  // By stage.
+  TaskLanes task_lanes_;
+  std::vector<bool> shared_;  // By unit; empty where none is.
   std::vector<FlowIndex> lane_last_;
   std::vector<FlowIndex> arrival_, end_;  // By slot, class by class.
   std::vector<Span> sent_;
+  std::vector<Span> tasks_;                        // Of shared units; empty where none is.
   std::map<std::size_t, Span> gathers_, reduces_;  // By chunk index.
   std::int64_t num_flows_ = 0, num_closed_ = 0;
 };

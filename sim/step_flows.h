@@ -13,6 +13,7 @@
 #include "sim/flow/flow_net.h"
 #include "sim/job_network.h"
 #include "sim/pipeline_costs.h"
+#include "sim/task_traffic.h"
 
 namespace megatwin::sim {
 
@@ -25,10 +26,13 @@ struct StepFlowsInput {
   // durations in `costs` have it.
   std::vector<model::BytesPerSecond> ring_rate;
   model::Bytes message;  // One rank sends to the next stage, for its rate.
+  // Collectives inside tasks: by task entry of a class, and their rates. Empty: none.
+  std::vector<TaskTraffic> traffic;
+  TaskTrafficRates traffic_rates;
 };
 
 struct StepFlows {
-  PipelineCosts costs;           // With sends, gathers and reductions as the network delays them.
+  PipelineCosts costs;  // With sends, gathers, reductions and tasks as the network delays them.
   std::vector<LinkLoad> links;   // Those that delayed anybody, the worst first.
   std::int64_t flows = 0;        // On links; the rest was known in closed form.
   std::int64_t closed_form = 0;  // Messages and collectives that nothing can delay.

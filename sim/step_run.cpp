@@ -19,6 +19,7 @@
 #include "sim/step_analysis.h"
 #include "sim/step_flows.h"
 #include "sim/step_limit.h"
+#include "sim/task_traffic.h"
 
 namespace megatwin::sim {
 namespace {
@@ -211,12 +212,15 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
     rates.push_back(ring_rate(job, model::GroupKind::Data) / factor);
   }
   const model::LoweringInput lowering{job.transformer, job.plan, job.software};
-  MEGATWIN_TRY(StepFlows flows, run_step_flows({.job = job,
-                                                .compiled = *compiled,
-                                                .costs = costs,
-                                                .ring_rate = std::move(rates),
-                                                .message = model::pipeline_message(lowering)},
-                                               *network, *net));
+  MEGATWIN_TRY(StepFlows flows,
+               run_step_flows({.job = job,
+                               .compiled = *compiled,
+                               .costs = costs,
+                               .ring_rate = std::move(rates),
+                               .message = model::pipeline_message(lowering),
+                               .traffic = task_traffic(program, costs),
+                               .traffic_rates = task_traffic_rates(job, contention)},
+                              *network, *net));
   if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
   DataflowEvaluator evaluator;
   evaluator.makespan(*compiled, flows.costs);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/collective_cost.h"
+#include "model/nccl_launch.h"
 #include "scenarios/gpu_profile_reader.h"
 
 namespace megatwin::sim {
@@ -13,6 +14,7 @@ namespace {
 
 using model::HardwareCatalogue;
 using model::Node;
+using model::Seconds;
 using scenarios::CollectiveRow;
 
 // What a source calls a machine, and the catalogue's machine that it is. The first that fits.
@@ -56,6 +58,16 @@ std::optional<Machine> machine_of(const CollectiveRow& row, const HardwareCatalo
   return machine;
 }
 
+model::NcclLaunch launch_of(const CollectiveRow& row, const model::GroupTopology& group) {
+  // NCCL doubles the channels that its search finds, but for the rings of the cube mesh, which it
+  // has doubled already.
+  const bool mesh = group.nvlink_topology == model::NvlinkTopology::HybridCubeMesh;
+  return {.ranks = row.ranks,
+          .gpus_per_process = row.gpus_per_process,
+          .threads_per_process = row.threads_per_process,
+          .channels = (mesh ? 1 : 2) * group.channels};
+}
+
 std::string size_class(model::Bytes bytes) {
   if (bytes.value < 1024) return "below 1 KB";
   return bytes.value < 16e6 ? "1 KB to 16 MB" : "16 MB and more";
@@ -82,10 +94,16 @@ OperationValidation validate_collectives(const std::vector<CollectiveRow>& rows,
       const model::GroupTopology group =
           group_topology({.ranks = row.ranks, .ranks_per_node = per_node}, place->node, gpu,
                          place->fabric, profile ? *profile : model::GpuProfile{});
-      check.predicted = collective_time(row.kind, row.bytes, group).time;
+      const Seconds device = collective_time(row.kind, row.bytes, group).time;
+      const Seconds host = nccl_launch_time(row.kind, row.bytes, launch_of(row, group));
+      check.predicted = std::max(device, host);
       check.error = ratio(check.predicted / check.measured) - 1;
       check.scored = true;
       check.assumptions.push_back(place->assumption);
+      if (row.gpus_per_process > 1) {
+        check.assumptions.push_back("one process launches " + std::to_string(row.gpus_per_process) +
+                                    " GPUs");
+      }
     }
     checks.push_back(std::move(check));
   }

@@ -29,6 +29,8 @@ std::string to_text(const FlowUser& user) {
       return "gradients of activations" + where;
     case FlowUser::Kind::Group:
       return "collectives" + where;
+    case FlowUser::Kind::InTasks:
+      return "collectives inside tasks" + where;
     case FlowUser::Kind::Background:
       return "another job's traffic" + where;
   }

@@ -17,7 +17,7 @@ namespace megatwin::sim {
 
 // One that sends: at most one flow at a time.
 struct FlowUser {
-  enum class Kind { Activation, Gradient, Group, Background };
+  enum class Kind { Activation, Gradient, Group, InTasks, Background };
   Kind kind = Kind::Group;
   int stage = -1;
   int replica = -1;  // Data-parallel; −1: all of them.

@@ -3,7 +3,8 @@
 
     tests/bench/fit_gpu_profiles.py FOLDER [gemm|attention|collectives ...]
 
-FOLDER holds h200_grid.jsonl, h200_micro.jsonl and microbench_public.csv. The formulas are those of
+FOLDER holds h200_grid.jsonl, h200_micro.jsonl and microbench_public.csv, and for collectives
+files/nccl_tests_logs/sb_a100x8_*.log. The formulas are those of
 model/gemm_cost.cpp, model/attention_cost.cpp and model/collective_cost.cpp, written a second time
 for whole columns at once. Each section prints the constants and the error over all rows, then the
 error of constants fitted on one half of the rows over the other half, both ways. Coordinate search
@@ -128,6 +129,7 @@ def columns(rows, *keys):
 
 class Data:
     def __init__(self, folder):
+        self.folder = folder
         with open(folder + "/h200_grid.jsonl") as file:
             self.grid = [json.loads(line) for line in file]
         with open(folder + "/h200_micro.jsonl") as file:
@@ -373,6 +375,15 @@ def collective_sections(data):
         print(f"  host floor of {op}: {floor:.1f} us")
         return size[size >= 16 * MIB], us[size >= 16 * MIB], factor, 1.0
 
+    def log(name, factor, least, column=3):
+        rows = []
+        with open(f"{data.folder}/files/nccl_tests_logs/sb_a100x8_{name}.log") as lines:
+            for words in map(str.split, lines):
+                if len(words) > 8 and words[0].isdigit() and int(words[0]) >= least * MIB:
+                    rows.append((float(words[0]), float(words[column])))
+        size, us = np.array(rows).T
+        return size, us, factor, 1.0
+
     def single(mib, busbw, factor, scale=1.0):
         size = np.array(mib, float) * MIB
         return size, size * factor / np.array(busbw, float) / 1e3, factor, scale
@@ -380,6 +391,9 @@ def collective_sections(data):
     print("Collectives")
     fit_ramp("A100 ring, 3 to 8 GPUs", [public("A100 (8", n, 8) for n in range(3, 9)])
     fit_ramp("A100 ring, 2 GPUs", [public("A100 (8", 2, 8)])
+    fit_ramp("8x A100 all-gather", [log("allgather", 7 / 8, 4)])
+    fit_ramp("8x A100 broadcast", [log("broadcast", 1, 8, 4)])
+    fit_ramp("8x A100 all-to-all", [log("alltoall", 7 / 8, 4)])
     for n in (2, 3, 4, 5, 6, 7, 8):
         fit_ramp(f"V100 cube mesh, {n} GPUs", [public("V100 (8", n, 4)], exponents=[1.0])
     fit_ramp("H200 ring, 2 GPUs and 8x at 16 GiB",

@@ -74,7 +74,7 @@ TEST(CollectiveCost, PublishedBusBandwidths) {
           .num_nics = 32,
           .nic_per_direction = {12.5e9},
           .nic_type = "EFA v2",
-          .nic_latency = {75e-6}};
+          .nic_latency = {25e-6}};
   const GroupTopology aws = group_topology({16, 8, 1}, p5, tests::h200(), {}, {});
   EXPECT_NEAR(busbw(aws, {2147483648.0}) / 437.8, 1, 0.10);
 }

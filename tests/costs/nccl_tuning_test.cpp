@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/collective_cost.h"
+#include "model/nccl_launch.h"
 
 namespace megatwin::model {
 namespace {
@@ -53,6 +54,34 @@ TEST(NcclTuning, TreeCorrection) {
   EXPECT_EQ(nccl_tree_correction(CollectiveProtocol::Simple, {32}), 1);
   EXPECT_EQ(nccl_tree_correction(CollectiveProtocol::Ll, {64.0 * (1 << 23)}), 1);
   EXPECT_EQ(nccl_tree_correction(CollectiveProtocol::Ll, {64.0 * (1 << 12)}), 0.4);
+}
+
+// Eight ranks open a channel every 512 · 8 · 8 B = 32 KiB, to the 24 that NCCL executes.
+TEST(NcclLaunch, ChannelsGrowWithTheMessage) {
+  const NcclLaunch launch{.ranks = 8, .gpus_per_process = 8};
+  EXPECT_EQ(nccl_ring_channels({4}, launch), 1);
+  EXPECT_EQ(nccl_ring_channels({65535}, launch), 1);
+  EXPECT_EQ(nccl_ring_channels({65536}, launch), 2);
+  EXPECT_EQ(nccl_ring_channels({512 * 1024}, launch), 16);
+  EXPECT_EQ(nccl_ring_channels(1_GiB, launch), 24);
+  EXPECT_EQ(nccl_ring_channels({65536}, {.ranks = 2}), 8);
+}
+
+// One thread launches eight kernels in turn: 8 · (4.1 + 0.2) µs, with 24 channels 8 · (4.1 + 4.8).
+// An all-to-all of eight makes 16 calls a GPU: 8 · (4.1 + 16 · 0.41). Threads contend for the
+// driver: 8 · (5.85 + 0.2). A GPU a process launches ahead.
+TEST(NcclLaunch, OneProcessLaunchesItsGpusInTurn) {
+  NcclLaunch launch{.ranks = 8, .gpus_per_process = 8};
+  const auto time = [&](CollectiveKind kind, Bytes bytes) {
+    return nccl_launch_time(kind, bytes, launch).value;
+  };
+  EXPECT_NEAR(time(CollectiveKind::AllReduce, {1024}), 34.4e-6, 1e-12);
+  EXPECT_NEAR(time(CollectiveKind::AllGather, 1_GiB), 71.2e-6, 1e-12);
+  EXPECT_NEAR(time(CollectiveKind::AllToAll, {1024}), 85.28e-6, 1e-12);
+  launch.threads_per_process = 8;
+  EXPECT_NEAR(time(CollectiveKind::AllReduce, {1024}), 48.4e-6, 1e-12);
+  launch.gpus_per_process = 1;
+  EXPECT_EQ(time(CollectiveKind::AllReduce, {1024}), 0);
 }
 
 TEST(NcclTuning, Buffers) {

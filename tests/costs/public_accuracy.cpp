@@ -223,13 +223,13 @@ model::GroupTopology topology_of(const std::string& gpu, int ranks) {
     node.num_nics = 4;
     node.nic_per_direction = {12.5e9};
     node.nic_type = "EFA v1";
-    node.nic_latency = {75e-6};
+    node.nic_latency = {70e-6};
   }
   if (gpu.find("p5") != std::string::npos) {
     node.num_nics = 32;
     node.nic_per_direction = {12.5e9};
     node.nic_type = "EFA v2";
-    node.nic_latency = {75e-6};
+    node.nic_latency = {25e-6};
   }
   fabric.sharp = gpu.find("SHARP") != std::string::npos;
   const int per_node = std::min(ranks, node.num_gpus);

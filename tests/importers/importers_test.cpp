@@ -147,6 +147,15 @@ TEST(Slurm, RefusesCirclesAndStrangers) {
   const auto twice = parse_slurm_topology("t", "SwitchName=a Nodes=x\nSwitchName=a Nodes=y\n");
   EXPECT_EQ(twice.error()[0].message, "the switch 'a' is given twice");
   EXPECT_FALSE(parse_slurm_topology("t", "# only a comment\n"));
+  // Thousands of switches in one chain, and in a circle.
+  std::string chain;
+  for (int n = 0; n < 5000; ++n) {
+    chain += "SwitchName=s" + std::to_string(n) + " Switches=s" + std::to_string(n + 1) + "\n";
+  }
+  const auto deep = parse_slurm_topology("t", chain + "SwitchName=s5000 Nodes=n[0-9]\n");
+  ASSERT_TRUE(deep) << to_text(deep.error());
+  EXPECT_EQ(deep->roots(), (std::vector<std::string>{"s0"}));
+  EXPECT_FALSE(parse_slurm_topology("t", chain + "SwitchName=s5000 Switches=s0\n"));
   EXPECT_FALSE(parse_slurm_topology("t", "VM_hostname vma\n"));
   EXPECT_FALSE(parse_slurm_topology_yaml("t", "provider: {name: dra}\n"));
 }
@@ -163,6 +172,59 @@ TEST(Infiniband, KnowsItsRates) {
       "4xQQQ\n");
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.error()[0].message, "unknown rate '4xQQQ'");
+}
+
+// Two pairs of switches that no cable joins, and a ring of 3,000 in one piece.
+TEST(Infiniband, SeesIslands) {
+  const auto block = [](int from, int to) {
+    const auto name = [](int n) { return "\"S-" + std::to_string(n) + "\""; };
+    return "Switch 41 " + name(from) + " # \"s" + std::to_string(from) +
+           "\" enhanced port 0 lid 1 lmc 0\n[1] " + name(to) + "[1] # \"s" + std::to_string(to) +
+           "\" lid 2 4xHDR\n\n";
+  };
+  const auto islands =
+      parse_ibnetdiscover("t", block(1, 2) + block(2, 1) + block(3, 4) + block(4, 3));
+  ASSERT_TRUE(islands) << to_text(islands.error());
+  ASSERT_EQ(islands->warnings.size(), 1U);
+  EXPECT_EQ(islands->warnings[0].message,
+            "the switches are 2 islands that no cable joins, those of s1, s3");
+  std::string ring;
+  for (int n = 0; n < 3000; ++n) ring += block(n, (n + 1) % 3000);
+  const auto whole = parse_ibnetdiscover("t", ring);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->num_switches, 3000);
+  EXPECT_TRUE(whole->warnings.empty());
+}
+
+TEST(Nccl, TellsOfAdaptersWithoutSpeed) {
+  const auto read = parse_nccl_topology(
+      "a.xml",
+      "<system><cpu><pci busid=\"1\" class=\"0x020700\" link_speed=\"16 GT/s\" "
+      "link_width=\"16\"><nic><net name=\"m\" speed=\"0\"/></nic></pci></cpu></system>");
+  ASSERT_TRUE(read) << to_text(read.error());
+  EXPECT_EQ(read->warnings.front().message, "the adapter m has no speed: NCCL takes 10 Gbit/s");
+}
+
+TEST(Simgrid, RefusesDeadLinksAndTellsOfHostsWithoutRoute) {
+  const auto platform = [](const std::string& bandwidth, const std::string& crossed) {
+    return parse_simgrid_platform(
+        "p.xml",
+        "<platform version=\"4.1\"><zone id=\"z\" routing=\"Full\">\n<host id=\"a\"/><host "
+        "id=\"b\"/><host id=\"c\"/>\n<link id=\"l\" bandwidth=\"" +
+            bandwidth + "\" latency=\"1us\"/>\n<route src=\"a\" dst=\"b\"><link_ctn id=\"" +
+            crossed + "\"/></route></zone></platform>");
+  };
+  const auto dead = platform("0Bps", "l");
+  ASSERT_FALSE(dead);
+  EXPECT_EQ(dead.error()[0].line, 3);
+  EXPECT_EQ(dead.error()[0].message, "the link 'l' has no bandwidth");
+  const auto missing = platform("1GBps", "m");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error()[0].message, "a route crosses the link 'm', which is not described");
+  const auto cut_off = platform("1GBps", "l_UP");
+  ASSERT_TRUE(cut_off) << to_text(cut_off.error());
+  ASSERT_EQ(cut_off->warnings.size(), 1U);
+  EXPECT_EQ(cut_off->warnings[0].message, "1 hosts of the zone 'z' have no route, such as 'c'");
 }
 
 TEST(Simgrid, KnowsItsUnits) {

@@ -1,0 +1,116 @@
+#include "sim/task_traffic.h"
+
+#include <algorithm>
+
+#include "model/numbers.h"
+#include "model/rank_layout.h"
+#include "sim/group_lanes.h"
+
+namespace megatwin::sim {
+namespace {
+
+using model::as_index;
+using model::BytesPerSecond;
+using model::GroupKind;
+using model::RankId;
+using model::TaskKind;
+using model::TaskPrice;
+
+constexpr std::array<GroupKind, kTaskTrafficKinds> kKinds{GroupKind::Tensor, GroupKind::Context,
+                                                          GroupKind::Expert};
+constexpr std::size_t kExpert = 2;
+
+// The weight part of a split backward is products only.
+const TaskPrice* price_of(const model::PricedChunk& chunk, TaskKind kind) {
+  switch (kind) {
+    case TaskKind::Forward:
+      return &chunk.forward;
+    case TaskKind::Backward:
+    case TaskKind::BackwardInput:
+      return &chunk.backward;
+    case TaskKind::BackwardWeight:
+    case TaskKind::Recompute:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+Nanoseconds rounded(model::Seconds time) { return model::round_to_instant(time).ns; }
+
+}  // namespace
+
+std::vector<TaskTraffic> task_traffic(const model::JobProgram& program,
+                                      const PipelineCosts& costs) {
+  std::vector<TaskTraffic> traffic(costs.class_stride());
+  for (int stage = 0; stage < costs.shape.pipeline; ++stage) {
+    for (int phase = 0; phase < costs.shape.phases(); ++phase) {
+      for (int chunk = 0; chunk < costs.shape.model_chunks; ++chunk) {
+        const TaskPrice* price = price_of(program.stages[as_index(stage)].chunks[as_index(chunk)],
+                                          costs.shape.kind_of(phase));
+        if (price == nullptr) continue;
+        const std::size_t at = costs.task_index(0, stage, phase, chunk);
+        traffic[at].exposed = {rounded(price->exposed_tp), rounded(price->exposed_cp),
+                               rounded(price->exposed_ep)};
+        // Rounding of the parts must not exceed the whole.
+        if (traffic[at].total() > costs.task[at]) traffic[at] = {};
+      }
+    }
+  }
+  return traffic;
+}
+
+TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention) {
+  TaskTrafficRates rates;
+  const std::array<const std::vector<double>*, kTaskTrafficKinds> delays{
+      &contention.tensor, &contention.context, &contention.expert};
+  for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
+    if (kind == kExpert && !job.transformer.experts) continue;
+    const BytesPerSecond alone =
+        kind == kExpert ? all_to_all_rate(job) : ring_rate(job, kKinds[kind]);
+    if (alone.value <= 0) continue;
+    for (const double factor : *delays[kind]) rates.rate[kind].push_back(alone / factor);
+  }
+  return rates;
+}
+
+model::Result<TaskLanes> TaskLanes::add(const model::Job& job, const TaskTrafficRates& rates,
+                                        JobNetwork& network, CappedWays& ways) {
+  TaskLanes lanes;
+  const model::RankLayout layout(job.plan);
+  const int p = job.plan.pipeline;
+  lanes.handles_.resize(as_index(job.plan.data * p) * kTaskTrafficKinds);
+  for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
+    if (rates.rate[kind].empty()) continue;
+    for (int r = 0; r < job.plan.gpus(); ++r) {
+      const RankId rank{r};
+      if (layout.leader(kKinds[kind], rank) != rank) continue;
+      const std::vector<RankId> members = layout.members(kKinds[kind], rank);
+      if (!uses_network(network, members)) continue;
+      const int stage = layout.coordinates(rank).pipeline;
+      const BytesPerSecond rate = rates.rate[kind][as_index(stage)];
+      for (const GroupLane& lane : kind == kExpert ? shifted_lanes(network, members, rate)
+                                                   : ring_lanes(network, members, rate)) {
+        MEGATWIN_TRY(const JobNetwork::Way way, network.way(lane.key));
+        const int replica = layout.coordinates(lane.key.from).data;
+        lanes.handles_[as_index(replica * p + stage) * kTaskTrafficKinds + kind].push_back(
+            ways.add(way.route, std::min(lane.rate, way.undisturbed),
+                     {.kind = FlowUser::Kind::InTasks,
+                      .stage = stage,
+                      .replica = replica,
+                      .rank = lane.key.from}));
+      }
+    }
+  }
+  return lanes;
+}
+
+bool TaskLanes::contended(std::size_t unit, const CappedWays& ways) const {
+  for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
+    for (const CappedWays::Handle handle : of(unit, kind)) {
+      if (ways.contended(handle)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace megatwin::sim

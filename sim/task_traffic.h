@@ -1,0 +1,58 @@
+// Collectives inside tasks (tensor, context, expert parallelism) whose groups leave a machine, as
+// users of the network beside messages between stages and data-parallel traffic: how much of a
+// task's time they take, and over which ways.
+#ifndef MEGATWIN_SIM_TASK_TRAFFIC_H_
+#define MEGATWIN_SIM_TASK_TRAFFIC_H_
+
+#include <array>
+#include <vector>
+
+#include "model/program/job_program.h"
+#include "model/result.h"
+#include "sim/flow/capped_ways.h"
+#include "sim/group_contention.h"
+#include "sim/job_network.h"
+#include "sim/pipeline_costs.h"
+
+namespace megatwin::sim {
+
+// Tensor, context, expert: in this order within a task.
+inline constexpr std::size_t kTaskTrafficKinds = 3;
+
+struct TaskTraffic {
+  std::array<Nanoseconds, kTaskTrafficKinds> exposed{};  // What no compute hides.
+  Nanoseconds total() const { return exposed[0] + exposed[1] + exposed[2]; }
+};
+
+// By PipelineCosts' task entries of a class of replicas, of a program that contention has delayed.
+std::vector<TaskTraffic> task_traffic(const model::JobProgram& program, const PipelineCosts& costs);
+
+// Bandwidths by kind and stage, beside the other groups of the kind: what the durations stand for.
+struct TaskTrafficRates {
+  // Of a ring's bus, for experts of a pair of ranks; 0 where there is no such group.
+  std::array<std::vector<model::BytesPerSecond>, kTaskTrafficKinds> rate;
+};
+TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention);
+
+// The users of the network by unit and kind.
+class TaskLanes {
+ public:
+  using Handles = std::vector<CappedWays::Handle>;
+
+  // Adds those of all units to `ways`. Errors: no route.
+  static model::Result<TaskLanes> add(const model::Job& job, const TaskTrafficRates& rates,
+                                      JobNetwork& network, CappedWays& ways);
+
+  const Handles& of(std::size_t unit, std::size_t kind) const {
+    return handles_[unit * kTaskTrafficKinds + kind];
+  }
+  // Whether anything can delay this unit's collectives. Requires: ways.settle().
+  bool contended(std::size_t unit, const CappedWays& ways) const;
+
+ private:
+  std::vector<Handles> handles_;
+};
+
+}  // namespace megatwin::sim
+
+#endif  // MEGATWIN_SIM_TASK_TRAFFIC_H_
