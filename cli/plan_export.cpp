@@ -94,8 +94,10 @@ std::string plan_line(const Plan& plan) {
 }
 
 std::string policy_line(const Plan& plan) {
-  return fmt::format("policy: {{schedule: {}, issue_depth: {}}}\n",
-                     value_text(plan, SpaceKey::Schedule), plan.issue_depth);
+  const std::string slots =
+      plan.receive_slots > 0 ? fmt::format(", receive_slots: {}", plan.receive_slots) : "";
+  return fmt::format("policy: {{schedule: {}, issue_depth: {}{}}}\n",
+                     value_text(plan, SpaceKey::Schedule), plan.issue_depth, slots);
 }
 
 void add_model(const model::Transformer& shape, std::vector<std::string>& all) {

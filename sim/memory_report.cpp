@@ -209,10 +209,13 @@ PlanRefusal refuse_illegal(const Job& job, const std::vector<std::string>& probl
 }
 
 PlanRefusal refuse_step(const model::Diagnostics& faults) {
-  const bool endless = faults.front().key == kStepTimeKey;
-  PlanRefusal refusal =
-      endless ? PlanRefusal{"endless_step", "the step is too long to be simulated", {}, {}, {}}
-              : PlanRefusal{"no_network", "the network cannot be simulated", {}, {}, {}};
+  const std::string& key = faults.front().key;
+  PlanRefusal refusal{"no_network", "the network cannot be simulated", {}, {}, {}};
+  if (key == kStepTimeKey) {
+    refusal = {"endless_step", "the step is too long to be simulated", {}, {}, {}};
+  } else if (key == kReceiveSlotsKey) {
+    refusal = {"illegal_plan", "the step would never end", {}, {}, {}};
+  }
   for (const model::Diagnostic& fault : faults) {
     refusal.reasons.push_back(fault.message +
                               (fault.allowed.empty() ? "" : " (allowed: " + fault.allowed + ")"));
