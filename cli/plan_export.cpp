@@ -107,6 +107,7 @@ std::string side_text(const model::DecoupledSide& side) {
 std::string policy_line(const Plan& plan) {
   std::string text = fmt::format("schedule: {}, issue_depth: {}",
                                  value_text(plan, SpaceKey::Schedule), plan.issue_depth);
+  if (plan.receive_slots > 0) text += fmt::format(", receive_slots: {}", plan.receive_slots);
   if (plan.schedule == model::ScheduleKind::Decoupled) {
     const model::DecoupledPlan& sides = plan.decoupled;
     text += fmt::format(", feed: {}, forward: {}, backward: {}, weight_gradients_on_forward: {}",

@@ -39,15 +39,16 @@ model::Result<TrainInput> read_train_input(const TrainArguments& arguments) {
   MEGATWIN_TRY(const scenarios::Scenario scenario, load(arguments, input.replay));
   const model::Job& job = scenario.jobs.front();
   input.name = job.name;
-  input.request = {.transformer = job.transformer,
-                   .plan = job.plan,
-                   .data = scenario.data,
-                   .settings = scenario.training,
-                   .executor = {.issue_depth = job.plan.issue_depth},
-                   .log = !arguments.log.empty(),
-                   .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,
-                   .resume = arguments.resume,
-                   .weights_from = arguments.weights_from};
+  input.request = {
+      .transformer = job.transformer,
+      .plan = job.plan,
+      .data = scenario.data,
+      .settings = scenario.training,
+      .executor = {.issue_depth = job.plan.issue_depth, .receive_slots = job.plan.receive_slots},
+      .log = !arguments.log.empty(),
+      .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,
+      .resume = arguments.resume,
+      .weights_from = arguments.weights_from};
   MEGATWIN_TRY(input.request.policy, policy_of(job.plan));
   input.policy_name = input.request.policy ? name_of(job.plan.schedule) : "list";
   if (input.replay) {

@@ -116,6 +116,7 @@ struct Plan {
   Precision precision = Precision::Bf16;
   ScheduleKind schedule = ScheduleKind::OneForwardOneBackward;
   int issue_depth = 2;
+  int receive_slots = 0;  // Of a channel to a rank, see model::Message; 0: no limit.
   std::string order_file;
   std::vector<std::vector<std::string>> orders;  // What the order file holds, by rank.
   std::string policy_library;                    // UserPolicy: path of the shared library.

@@ -15,19 +15,17 @@ namespace {
 
 // Of the links' pressure; between the two the traversal stays.
 constexpr int kPressureMax = 8;
-constexpr int kLinksLate = 6;
-constexpr int kLinksQuiet = 2;
+constexpr int kLinksFull = 6;
+constexpr int kLinksFree = 2;
 
-// Above all memories, and whole as a double.
-constexpr model::Bytes kUnlimited{1e15};
-
-bool no_slot_is_free(const Observation& observation) {
-  for (std::size_t task = 0; task < observation.program.sends.size();
-       task += static_cast<std::size_t>(observation.program.shape.micro_batches)) {
-    const model::Message& message = observation.program.sends[task];
-    if (message.exists() && observation.free_slots[message.channel] == 0) {
-      return true;
-    }
+// Whether what a forward sent waits for a slot at the receiver.
+bool forwards_wait(const Observation& observation) {
+  const model::Program& program = observation.program;
+  const auto row = static_cast<std::size_t>(program.shape.micro_batches);
+  for (std::size_t task = 0; task < row * static_cast<std::size_t>(program.shape.model_chunks);
+       task += row) {
+    const model::Message& message = program.sends[task];
+    if (message.exists() && observation.free_slots[message.channel] < 0) return true;
   }
   return false;
 }
@@ -40,7 +38,6 @@ void AdaptivePipelinePolicy::start_step(const Observation& observation) {
   chunks_ = shape.model_chunks;
   stages_ = shape.pipeline;
   stage_ = observation.program.stage.value;
-  slots_limited_ = observation.receive_slots > 0;
   progress_.assign(static_cast<std::size_t>(micro_batches_), {});
   measure_memory(observation);
   widest_ = micro_batches_;
@@ -49,25 +46,59 @@ void AdaptivePipelinePolicy::start_step(const Observation& observation) {
     widest_ = widest_block();
     smallest_fits_ = held_by_blocks(stages_, 2 * (stages_ - 1 - stage_)) <= room_;
   }
+  if (observation.receive_slots > 0) {
+    keep_to_slots(observation.receive_slots, shape.placement);
+  }
+}
+
+// A slot is free again when the task that takes its message is done. With one, link and task work
+// in turn, which is slower than tasks alone: such links are always full.
+void AdaptivePipelinePolicy::keep_to_slots(int slots, model::ChunkPlacement placement) {
+  if (placement == model::ChunkPlacement::Fold) {
+    rule_ = Rule::WholeMicroBatches;
+    return;
+  }
+  rule_ = memory_is_bounded() || slots == 1 ? Rule::InOrder : Rule::ByCredits;
+  if (!memory_is_bounded()) {
+    sizes_.assign(sizes_.size(), 1);  // In activations, which are equally many on all ranks.
+    room_ = std::int64_t{micro_batches_} * chunks_;
+  }
+  // One byte at least, so that whether something is overtaken can be seen by its size.
+  for (std::int64_t& size : sizes_) size = std::max<std::int64_t>(size, 1);
+  sum_up_sizes();
+  const std::int32_t width = std::min(stages_, micro_batches_);
+  depth_room_ = std::min(room_, held_by_blocks(width, 2 * (stages_ - 1)));
+  if (slots == 1) room_ = depth_room_;
+  traversal_ = rule_ == Rule::InOrder ? Traversal::Depth : Traversal::Breadth;
+  const std::int64_t before_last = micro_batch_size_ - sizes_.back();
+  const std::int64_t fit = before_last == 0 ? width : (room_ - sizes_.back()) / before_last;
+  depth_width_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(fit, 1, width));
 }
 
 // Whole bytes, so that sums do not depend on their order; or activations, when those are bounded.
 void AdaptivePipelinePolicy::measure_memory(const Observation& observation) {
   const model::Program& program = observation.program;
+  if (!options_.equal_memory.sizes.empty() && observation.receive_slots > 0) {
+    sizes_ = options_.equal_memory.sizes;
+    room_ = options_.equal_memory.room;
+    sum_up_sizes();
+    return;
+  }
   sizes_.clear();
   for (const model::ChunkMemory& memory : program.chunk_memory) {
-    const model::Bytes size = std::max(memory.activation, memory.weight_gradient_input);
-    sizes_.push_back(static_cast<std::int64_t>(std::ceil(size.value)));
+    sizes_.push_back(static_cast<std::int64_t>(std::ceil(size_of_chunk(memory).value)));
   }
-  const model::Bytes free =
-      std::clamp(observation.memory_limit - program.fixed_memory, model::Bytes{0}, kUnlimited);
-  room_ = static_cast<std::int64_t>(free.value);
+  room_ = static_cast<std::int64_t>(room_of(program, observation.memory_limit).value);
   if (options_.live_activations_max > 0) {
     const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
     const std::int64_t fit = largest > 0 ? room_ / largest : room_;
     room_ = std::min<std::int64_t>(fit, options_.live_activations_max);
     std::fill(sizes_.begin(), sizes_.end(), 1);
   }
+  sum_up_sizes();
+}
+
+void AdaptivePipelinePolicy::sum_up_sizes() {
   micro_batch_size_ = 0;
   held_while_passing_ = 0;
   for (const std::int64_t size : sizes_) {
@@ -119,33 +150,34 @@ std::optional<model::TaskId> AdaptivePipelinePolicy::pick(const Observation& obs
   if (observation.in_flight > 0) {
     return std::nullopt;
   }
-  switch_traversal(observation);
+  messages_wait_ = observation.receive_slots > 0 && forwards_wait(observation);
+  if (rule_ == Rule::ByCredits) {
+    switch_by_credits();
+  } else if (rule_ != Rule::InOrder) {
+    switch_by_memory();
+  }
   const std::optional<model::TaskId> best = best_of(observation);
   if (!best) {
-    pressure_ = std::min(pressure_ + 1, kPressureMax);
     return std::nullopt;
   }
   keep(observation, observation.program.tasks[static_cast<std::size_t>(best->value)]);
   return best;
 }
 
-void AdaptivePipelinePolicy::switch_traversal(const Observation& observation) {
-  if (slots_limited_) {
-    const int change = no_slot_is_free(observation) ? 1 : -1;
-    pressure_ = std::clamp(pressure_ + change, 0, kPressureMax);
-  } else if (pressure_ > 0 && held_ > 0) {
-    --pressure_;
-  }
+void AdaptivePipelinePolicy::switch_by_memory() {
   const bool memory_is_short = held_ + micro_batch_size_ > room_;
   const bool memory_is_free = 2 * held_ <= room_;
   if (traversal_ == Traversal::Breadth) {
-    const bool links_decide = pressure_ > kLinksQuiet;
-    if (memory_is_short && !links_decide) traversal_ = Traversal::Depth;
-    return;
-  }
-  if (memory_is_free || (pressure_ >= kLinksLate && !memory_is_short)) {
+    if (memory_is_short) traversal_ = Traversal::Depth;
+  } else if (memory_is_free) {
     traversal_ = Traversal::Breadth;
   }
+}
+
+void AdaptivePipelinePolicy::switch_by_credits() {
+  pressure_ = std::clamp(pressure_ + (messages_wait_ ? 1 : -1), 0, kPressureMax);
+  if (pressure_ >= kLinksFull) traversal_ = Traversal::Depth;
+  if (pressure_ <= kLinksFree) traversal_ = Traversal::Breadth;
 }
 
 std::int32_t AdaptivePipelinePolicy::next_block_size() const {
@@ -159,6 +191,9 @@ std::int32_t AdaptivePipelinePolicy::next_block_size() const {
 // What is over when the batch is divided goes first: a narrow block leaves gaps, which the next one
 // fills.
 AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::block_of(std::int32_t micro_batch) const {
+  if (rule_ == Rule::InOrder || rule_ == Rule::ByCredits) {
+    return fixed_block_of(micro_batch);
+  }
   for (const Block& block : blocks_) {
     if (micro_batch < block.end) {
       return block;
@@ -170,11 +205,24 @@ AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::block_of(std::int32_t micr
   return {first, std::min(first + (over > 0 ? over : size), micro_batches_)};
 }
 
+// The same on all ranks in depth, so that they agree on an order.
+AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::fixed_block_of(
+    std::int32_t micro_batch) const {
+  const std::int32_t width = traversal_ == Traversal::Breadth ? micro_batches_ : depth_width_;
+  const std::int32_t over = micro_batches_ % width;
+  if (micro_batch < over) {
+    return {0, over};
+  }
+  const std::int32_t first = micro_batch - (micro_batch - over) % width;
+  return {first, first + width};
+}
+
 std::optional<model::TaskId> AdaptivePipelinePolicy::best_of(const Observation& observation) const {
   using Key = std::tuple<int, std::int32_t, std::int32_t, std::int32_t>;
+  const bool forwards_turn = after_gradient_ && !messages_wait_;
   const auto key_of = [&](const Task& task) {
     const bool forward = task.kind == TaskKind::Forward;
-    const int urgency = carries_gradient(task.kind) ? 1 : forward ? (after_gradient_ ? 0 : 2) : 3;
+    const int urgency = carries_gradient(task.kind) ? 1 : forward ? (forwards_turn ? 0 : 2) : 3;
     const std::int32_t position = forward ? task.chunk.value : chunks_ - 1 - task.chunk.value;
     return Key{urgency, block_of(task.micro_batch.value).first, position, task.micro_batch.value};
   };
@@ -195,10 +243,37 @@ std::optional<model::TaskId> AdaptivePipelinePolicy::best_of(const Observation& 
 }
 
 bool AdaptivePipelinePolicy::may_run(const Task& forward) const {
-  const std::int32_t micro_batch = forward.micro_batch.value;
-  if (slots_limited_) {
-    return forward.chunk.value > 0 || entered_ == 0 || (entered_ + 1) * micro_batch_size_ <= room_;
+  switch (rule_) {
+    case Rule::ByMemory:
+      return fits(forward);
+    case Rule::WholeMicroBatches:
+      return forward.chunk.value > 0 || entered_ == 0 ||
+             (entered_ + 1) * micro_batch_size_ <= room_;
+    case Rule::InOrder:
+      return is_in_order(forward, room_);
+    case Rule::ByCredits:
+      return traversal_ == Traversal::Breadth || !enters_pipeline(forward) ||
+             is_in_order(forward, depth_room_);
   }
+  return false;
+}
+
+// A forward may be overtaken if there is room for all that comes before the last chunk of the one
+// that overtakes: no rank has then to leave it in a slot where it keeps out what it has overtaken.
+// What has not entered yet waits while messages do.
+bool AdaptivePipelinePolicy::is_in_order(const Task& forward, std::int64_t room) const {
+  if (overtaken_by(forward) == 0) {
+    return forward.micro_batch.value == oldest_ || held_ + size_of(forward.chunk.value) <= room;
+  }
+  if (enters_pipeline(forward) && messages_wait_) {
+    return false;
+  }
+  const Task last{TaskKind::Forward, forward.micro_batch, {chunks_ - 1}};
+  return held_ + overtaken_by(last) + sizes_.back() <= room;
+}
+
+bool AdaptivePipelinePolicy::fits(const Task& forward) const {
+  const std::int32_t micro_batch = forward.micro_batch.value;
   if (micro_batch == oldest_) {
     return true;
   }

@@ -200,7 +200,7 @@ void Executor::on_credit(std::int32_t channel) {
       continue;
     }
     held_[index / 64] &= ~bit;
-    issue_send(task);
+    backend_->issue_send(rank_, task);
     return;
   }
 }
@@ -372,11 +372,10 @@ void Executor::issue_send(TaskId task) {
   const auto index = static_cast<std::size_t>(task.value);
   if (options_.receive_slots > 0) {
     std::int32_t& free = free_slots_[program_->sends[index].channel];
-    if (free == 0) {
+    if (--free < 0) {
       held_[index / 64] |= std::uint64_t{1} << (index % 64);
       return;
     }
-    --free;
   }
   backend_->issue_send(rank_, task);
 }

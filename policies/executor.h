@@ -129,7 +129,7 @@ class Executor {
   int chunks_reduced_ = 0;
   bool finished_ = false;
   model::Bytes memory_used_;
-  std::int32_t free_slots_[model::kNumChannels];
+  std::int32_t free_slots_[model::kNumChannels];  // Below 0: minus the sends held for want of one.
 
   std::vector<std::uint8_t> waits_;   // Still to come, or kIssued, or kDone.
   std::vector<std::uint64_t> ready_;  // A bit a task; only when a policy decides.

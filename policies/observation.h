@@ -21,7 +21,8 @@ struct Observation {
   model::Bytes memory_used;  // As accounted from the program, with what is held throughout.
   model::Bytes memory_limit;
   int receive_slots = 0;  // A channel; 0 for no limit.
-  // Receive slots left at the neighbours, by channel of model::Message; none count without a limit.
+  // Receive slots left at the neighbours, by channel of model::Message; below 0: minus the messages
+  // that wait for one. None count without a limit.
   std::span<const std::int32_t> free_slots;
   int in_flight = 0;  // Tasks issued and not done; below issue_depth.
   int issue_depth = 1;

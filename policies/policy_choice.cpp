@@ -7,14 +7,17 @@ namespace megatwin::policies {
 
 using model::ScheduleKind;
 
-PolicyFactory policy_of(const model::Plan& plan) {
+PolicyFactory policy_of(const model::Plan& plan, const EqualMemory& memory) {
+  const int most = memory.micro_batches * plan.model_chunks;
   switch (plan.schedule) {
     case ScheduleKind::DynamicAdaptive:
-      return adaptive_pipeline_factory({});
+      return adaptive_pipeline_factory({.equal_memory = memory});
     case ScheduleKind::DynamicDepthFirst:
-      return dynamic_pipeline_factory({.traversal = Traversal::DepthFirst});
+      return dynamic_pipeline_factory(
+          {.traversal = Traversal::DepthFirst, .live_activations_max = most});
     case ScheduleKind::DynamicBreadthFirst:
-      return dynamic_pipeline_factory({.traversal = Traversal::BreadthFirst});
+      return dynamic_pipeline_factory(
+          {.traversal = Traversal::BreadthFirst, .live_activations_max = most});
     case ScheduleKind::UserPolicy:
     case ScheduleKind::GPipe:
     case ScheduleKind::OneForwardOneBackward:

@@ -3,12 +3,14 @@
 #define MEGATWIN_POLICIES_POLICY_CHOICE_H_
 
 #include "model/plan.h"
+#include "policies/equal_memory.h"
 #include "policies/policy.h"
 
 namespace megatwin::policies {
 
-// Empty when the schedule is a static one.
-PolicyFactory policy_of(const model::Plan& plan);
+// Empty when the schedule is a static one. `memory` counts where receive slots are limited and
+// ranks have memory limits.
+PolicyFactory policy_of(const model::Plan& plan, const EqualMemory& memory = {});
 
 }  // namespace megatwin::policies
 

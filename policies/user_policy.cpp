@@ -1,5 +1,8 @@
 #include "policies/user_policy.h"
 
+#include <algorithm>
+#include <array>
+
 namespace megatwin::policies {
 
 using model::TaskKind;
@@ -22,6 +25,10 @@ std::optional<model::TaskId> UserPolicy::pick(const Observation& observation) {
   for (const model::QuantisedDuration duration : observation.durations) {
     durations_.push_back(duration == 0 ? 0 : model::dequantise(duration).ns);
   }
+  // What waits for a slot is not told to a library.
+  std::array<std::int32_t, model::kNumChannels> free_slots{};
+  std::transform(observation.free_slots.begin(), observation.free_slots.end(), free_slots.begin(),
+                 [](std::int32_t free) { return std::max(free, 0); });
   const megatwin_observation seen{.stage = observation.program.stage.value,
                                   .stages = shape.pipeline,
                                   .chunks = shape.model_chunks,
@@ -33,7 +40,7 @@ std::optional<model::TaskId> UserPolicy::pick(const Observation& observation) {
                                   .in_flight = observation.in_flight,
                                   .issue_depth = observation.issue_depth,
                                   .receive_slots = observation.receive_slots,
-                                  .free_slots = observation.free_slots.data(),
+                                  .free_slots = free_slots.data(),
                                   .num_durations = static_cast<std::int32_t>(durations_.size()),
                                   .durations_ns = durations_.data()};
   const std::int32_t picked = function_(&seen, state_.data());

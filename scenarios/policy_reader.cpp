@@ -64,6 +64,7 @@ void read_map(MapReader& reader, const std::string& folder, Plan& plan, Remarks&
     }
   }
   read_size(reader, "issue_depth", plan.issue_depth, {.min = 1, .max = 1'000});
+  read_size(reader, "receive_slots", plan.receive_slots, {.min = 0, .max = 1'000'000});
   if (const auto file = reader.text("order_file")) {
     plan.order_file = path_from(*reader.find("order_file"), folder);
     if (!reader.has("schedule")) plan.schedule = ScheduleKind::OrderFile;

@@ -215,6 +215,8 @@ PlanRefusal refuse_step(const model::Diagnostics& faults) {
     refusal = {.code = "endless_step", .message = "the step is too long to be simulated"};
   } else if (key.starts_with("disturbances")) {
     refusal = {.code = "no_disturbance", .message = "the disturbances cannot be simulated"};
+  } else if (key == kReceiveSlotsKey) {
+    refusal = {.code = "illegal_plan", .message = "the step would never end"};
   }
   for (const model::Diagnostic& fault : faults) {
     refusal.reasons.push_back(fault.message +

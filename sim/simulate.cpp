@@ -259,10 +259,11 @@ void warn_of_missing_effects(const model::PricedEffects& effects, SimulationRepo
   if (!names.empty()) report.warnings.insert(report.warnings.begin(), "left out: " + names);
 }
 
-// A policy that decides while the step runs needs events; static orders are the same in both.
+// A policy that decides while the step runs needs events, and so do receive slots; static orders
+// are the same in both.
 Engine engine_of(const Job& job, const SimulateOptions& options) {
-  const bool events =
-      options.engine == EngineChoice::Events || model::is_dynamic(job.plan.schedule);
+  const bool events = options.engine == EngineChoice::Events ||
+                      model::is_dynamic(job.plan.schedule) || job.plan.receive_slots > 0;
   return events ? Engine::Events : Engine::Dataflow;
 }
 

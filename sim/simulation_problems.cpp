@@ -38,6 +38,25 @@ void add_network_problems(const Job& job, std::vector<std::string>& problems) {
   }
 }
 
+void add_slot_problems(const Job& job, std::vector<std::string>& problems) {
+  if (job.plan.receive_slots == 0) return;
+  const auto refuse = [&](const std::string& why) {
+    problems.push_back("policy.receive_slots " + std::to_string(job.plan.receive_slots) + ": " +
+                       why);
+  };
+  if (is_decoupled(job)) {
+    refuse("decoupled ranks have no slots (allowed: 0, or another policy.schedule)");
+  } else if (job.plan.pipeline > 1 && !job.plan.overlap_p2p) {
+    refuse(
+        "a send that holds the compute lane cannot wait for a slot (allowed: 0, or "
+        "plan.overlap_p2p true)");
+  } else if (needs_network(job)) {
+    refuse(
+        "flows over the network do not wait for slots (allowed: 0, or network analytic and no "
+        "disturbance of a link)");
+  }
+}
+
 void add_size_problems(const Job& job, std::vector<std::string>& problems) {
   // Decoupled: a forward, its recompute and a backward.
   const double tasks = (is_decoupled(job) ? 3.0 : 2.0) * job.plan.pipeline * job.plan.model_chunks *
@@ -82,6 +101,7 @@ std::vector<std::string> simulation_problems(const Job& job, bool has_policy) {
                  : model::plan_problems(job.transformer, job.plan, job.cluster, job.software);
   if (!problems.empty()) return problems;
   add_network_problems(job, problems);
+  add_slot_problems(job, problems);
   if (job.plan.schedule == model::ScheduleKind::UserPolicy && !has_policy) {
     problems.push_back("policy " + job.plan.policy_library +
                        ": a policy of one's own runs in simulate and train only");

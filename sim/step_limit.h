@@ -15,6 +15,8 @@ namespace megatwin::sim {
 
 inline constexpr model::Seconds kStepTimeMax{1e8};
 inline constexpr const char* kStepTimeKey = "step_time";  // Of the diagnostics below.
+// Of the one that says that ranks wait for each other's receive slots.
+inline constexpr const char* kReceiveSlotsKey = "policy.receive_slots";
 
 // What the busiest stage of a program computes and sends in a step takes longer, where the slowest
 // of its GPUs takes `slowest` times as long as it should: says what of it takes longest.

@@ -9,6 +9,8 @@
 #include "model/assert.h"
 #include "model/program/data_parallel.h"
 #include "model/program/lowering.h"
+#include "model/program/program_builder.h"
+#include "policies/equal_memory.h"
 #include "policies/policy_choice.h"
 #include "policies/user_policy.h"
 #include "sim/dataflow.h"
@@ -268,11 +270,33 @@ CriticalRank critical_rank(const std::vector<JobProgram>& programs) {
 SimulationOptions simulation_options(const Job& job, const std::vector<JobProgram>& programs,
                                      const StepRunOptions& options) {
   SimulationOptions simulation{.timeline = options.timeline, .cache = options.cache};
+  simulation.executor.receive_slots = job.plan.pipeline > 1 ? job.plan.receive_slots : 0;
   if (!model::is_dynamic(job.plan.schedule)) return simulation;
-  simulation.policy = options.policy ? options.policy : policies::policy_of(job.plan);
   simulation.executor.issue_depth = job.plan.issue_depth;
   simulation.memory_limits = task_memory_limits(job, programs);
+  simulation.policy = options.policy;
+  if (simulation.policy) return simulation;
+  policies::EqualMemory memory;
+  if (job.plan.receive_slots > 0) {
+    std::vector<model::Program> ranks;
+    for (const JobProgram& program : programs) {
+      for (model::Program& rank : model::build_programs(program.spec)) {
+        ranks.push_back(std::move(rank));
+      }
+    }
+    memory = policies::equal_memory_of(ranks, simulation.memory_limits);
+  }
+  simulation.policy = policies::policy_of(job.plan, memory);
   return simulation;
+}
+
+// Ranks that stopped for good: a fixed order sends in another order than its receivers take, or a
+// policy waits for nothing.
+model::Diagnostic stopped(const Job& job, const std::string& who) {
+  return {.key = kReceiveSlotsKey,
+          .message = "policy.receive_slots " + std::to_string(job.plan.receive_slots) +
+                     ": the ranks wait for each other, " + who,
+          .allowed = "more slots, or 0 for no limit"};
 }
 
 std::size_t reported_unit(const Job& job, const StepRun& run) {
@@ -340,6 +364,7 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
                                    options.engine, simulation);
   }
   if (!run.result.stalled.empty()) {
+    if (job.plan.receive_slots > 0) return model::fail(stopped(job, run.result.stalled.front()));
     throw policies::UserPolicyError("the policy waits for ever: " + run.result.stalled.front());
   }
   run.unit = reported_unit(job, run);

@@ -504,6 +504,12 @@ void refuse_mixed(const Job& job, model::Diagnostics& faults) {
                       .message = "has sizes that differ by stage or replica, or are to be found",
                       .allowed = "equal sizes, or layers_per_stage as a list"});
   }
+  if (plan.receive_slots > 0) {
+    faults.push_back({.file = job.name,
+                      .key = "policy.receive_slots",
+                      .message = "limits messages under way, which search and plan do not cover",
+                      .allowed = "0; simulate and train take more"});
+  }
 }
 
 }  // namespace

@@ -106,10 +106,11 @@ Bytes peak_of(const ProgramSpec& spec, const PipelineResult& result) {
 // The time of one order under a condition; nothing when it is not legal or does not fit.
 class Racer {
  public:
-  Racer(ProgramSpec spec, const Condition& condition, Bytes limit)
+  Racer(ProgramSpec spec, const Condition& condition, Bytes limit, int receive_slots)
       : spec_(std::move(spec)), limit_(limit) {
     spec_.micro_batches = condition.micro_batches;
     options_.links = condition.links;
+    options_.executor.receive_slots = receive_slots;
     if (condition.reduce.ns > 0) {
       spec_.overlap_grad_reduce = true;
       for (model::StageCost& stage : spec_.stages) {
@@ -123,7 +124,7 @@ class Racer {
     spec.schedule = schedule;
     if (!policies::schedule_problems(spec).empty()) return std::nullopt;
     const PipelineResult result = simulate_pipeline(spec, Engine::Events, options_);
-    if (peak_of(spec, result) > limit_) return std::nullopt;
+    if (!result.stalled.empty() || peak_of(spec, result) > limit_) return std::nullopt;
     return result.makespan;
   }
 
@@ -167,32 +168,64 @@ Best best_fixed(Racer& racer) {
   return best;
 }
 
-void race_pipeline(const std::string& name, const ProgramSpec& spec, OrderRace& race) {
-  const PipelineResult interleaved = simulate_pipeline(spec, Engine::Events);
-  const Bytes peak = peak_of(spec, interleaved);
-  const Instant half{interleaved.makespan.ns / 2};
-  race.markdown += "| **" + name + "** | | | | |\n";
-  for (const Condition& condition : conditions(half)) {
-    race.markdown += "| " + condition.name;
+struct Pipeline {
+  std::string name;
+  ProgramSpec spec;
+};
+
+std::vector<Pipeline> pipelines() {
+  return {{"MegaDPP's sample, 4 stages × 4 chunks, transfers 0.8 ms", sample(us(800))},
+          {"the same, transfers 3.5 ms", sample(us(3500))},
+          {"even, 4 × 4, forward 4 ms, backward 8 ms, transfers 0.4 ms", even(4, 4, us(400))},
+          {"even, 4 × 4, transfers 3 ms", even(4, 4, us(3000))},
+          {"even, 8 × 2, transfers 1 ms", even(8, 2, us(1000))}};
+}
+
+struct Outcome {
+  Instant adaptive;
+  Best best;
+  double over_best_percent = 0;
+  bool is_behind() const { return over_best_percent > 1; }
+};
+
+Outcome outcome_of(Racer racer) {
+  Outcome outcome;
+  outcome.adaptive = racer.dynamic(policies::adaptive_pipeline_factory({}));
+  outcome.best = best_fixed(racer);
+  const double ratio =
+      static_cast<double>(outcome.adaptive.ns) / static_cast<double>(outcome.best.time.ns);
+  outcome.over_best_percent = 100 * (ratio - 1);
+  return outcome;
+}
+
+std::string cell(const Outcome& outcome) {
+  const std::string mark = outcome.is_behind() ? "**" : "";
+  return " | " + text(milliseconds(outcome.adaptive), 0) + ", " + mark +
+         text(outcome.over_best_percent, 1, "+") + " %" + mark + " " + outcome.best.name;
+}
+
+// One pipeline with a number of slots under every condition: a line each, every case noted.
+std::vector<std::string> lines_of(const Pipeline& pipeline, int receive_slots, OrderRace& race) {
+  const PipelineResult interleaved = simulate_pipeline(pipeline.spec, Engine::Events);
+  const Bytes peak = peak_of(pipeline.spec, interleaved);
+  std::vector<std::string> lines;
+  for (const Condition& condition : conditions({interleaved.makespan.ns / 2})) {
+    std::string line;
     for (const double fraction : {0.6, 0.8, 1.0, 1e9}) {
-      Racer racer(spec, condition, fraction * peak);
-      const Instant adaptive = racer.dynamic(policies::adaptive_pipeline_factory({}));
-      const Best best = best_fixed(racer);
-      const double percent =
-          100 * (static_cast<double>(adaptive.ns) / static_cast<double>(best.time.ns) - 1);
+      const Outcome outcome =
+          outcome_of(Racer(pipeline.spec, condition, fraction * peak, receive_slots));
       ++race.num_cases;
-      const bool miss = percent > 1;
-      if (miss) {
-        race.misses.push_back({name + ", " + condition.name + ", memory " +
-                                   (fraction > 2 ? "unlimited" : text(100 * fraction, 0) + " %"),
-                               percent});
+      if (outcome.is_behind()) {
+        race.misses.push_back({pipeline.name + ", " + condition.name + ", memory " +
+                                   (fraction > 2 ? "unlimited" : text(100 * fraction, 0) + " %") +
+                                   ", slots " + std::to_string(receive_slots),
+                               outcome.over_best_percent});
       }
-      const std::string mark = miss ? "**" : "";
-      race.markdown += " | " + text(milliseconds(adaptive), 0) + ", " + mark +
-                       text(percent, 1, "+") + " %" + mark + " " + best.name;
+      line += cell(outcome);
     }
-    race.markdown += " |\n";
+    lines.push_back(line);
   }
+  return lines;
 }
 
 }  // namespace
@@ -202,12 +235,37 @@ OrderRace race_orders() {
   race.markdown =
       "| ms a step, and against the best fixed order | memory 60 % | 80 % | 100 % | unlimited |\n"
       "|---|---|---|---|---|\n";
-  race_pipeline("MegaDPP's sample, 4 stages × 4 chunks, transfers 0.8 ms", sample(us(800)), race);
-  race_pipeline("the same, transfers 3.5 ms", sample(us(3500)), race);
-  race_pipeline("even, 4 × 4, forward 4 ms, backward 8 ms, transfers 0.4 ms", even(4, 4, us(400)),
-                race);
-  race_pipeline("even, 4 × 4, transfers 3 ms", even(4, 4, us(3000)), race);
-  race_pipeline("even, 8 × 2, transfers 1 ms", even(8, 2, us(1000)), race);
+  for (const Pipeline& pipeline : pipelines()) {
+    race.markdown += "| **" + pipeline.name + "** | | | | |\n";
+    const std::vector<std::string> lines = lines_of(pipeline, 0, race);
+    const std::vector<Condition> all = conditions({});
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      race.markdown += "| " + all[i].name + lines[i] + " |\n";
+    }
+  }
+  return race;
+}
+
+OrderRace race_slots() {
+  OrderRace race;
+  race.markdown =
+      "| 16 micro-batches; receive slots | memory 60 % | 80 % | 100 % | unlimited | behind, of 24 "
+      "|\n"
+      "|---|---|---|---|---|---|\n";
+  for (const Pipeline& pipeline : pipelines()) {
+    race.markdown += "| **" + pipeline.name + "** | | | | | |\n";
+    for (const int slots : {1, 2, 0}) {
+      const std::size_t before = race.misses.size();
+      const std::vector<std::string> lines = lines_of(pipeline, slots, race);
+      std::string behind;
+      for (std::size_t i = before; i < race.misses.size(); ++i) {
+        behind +=
+            (behind.empty() ? "" : ", ") + text(race.misses[i].over_best_percent, 1, "+") + " %";
+      }
+      race.markdown += "| " + (slots == 0 ? "none" : std::to_string(slots)) + lines.front() +
+                       " | " + (behind.empty() ? "0" : behind) + " |\n";
+    }
+  }
   return race;
 }
 

@@ -8,7 +8,7 @@
 namespace megatwin::tests {
 
 struct OrderRace {
-  std::string markdown;  // The table of docs/dpp.md.
+  std::string markdown;  // A table of docs/dpp.md.
   int num_cases = 0;
   struct Miss {
     std::string where;
@@ -18,6 +18,8 @@ struct OrderRace {
 };
 
 OrderRace race_orders();
+// The same cases with one, with two and with no limit of receive slots; the table has a line each.
+OrderRace race_slots();
 
 }  // namespace megatwin::tests
 

@@ -116,7 +116,7 @@ plan:
    embedding_as_layer: true, head_as_layer: true, overlap_grad_reduce: false,
    overlap_param_gather: false, overlap_tensor_parallel: true, fp32_parameters: true,
    rank_order: tp-cp-ep-pp-dp, dispatcher: deep-ep, expert_capacity_imbalance: 1.25}
-policy: {schedule: zb-v, issue_depth: 3}
+policy: {schedule: zb-v, issue_depth: 3, receive_slots: 2}
 )")
                                .plan;
   EXPECT_EQ(plan.expert_tensor, 1);
@@ -132,6 +132,20 @@ policy: {schedule: zb-v, issue_depth: 3}
   EXPECT_EQ(plan.expert_capacity_imbalance, 1.25);
   EXPECT_EQ(plan.schedule, model::ScheduleKind::ZeroBubbleV);
   EXPECT_EQ(plan.issue_depth, 3);
+  EXPECT_EQ(plan.receive_slots, 2);
+}
+
+TEST(Scenario, ReceiveSlotsAreCounted) {
+  EXPECT_EQ(job_of(kMinimal).plan.receive_slots, 0);
+  EXPECT_EQ(job_of(kMinimal, {.set = {"policy.receive_slots=0"}}).plan.receive_slots, 0);
+  for (const char* slots : {"-1", "1.5", "two", "1000001"}) {
+    const auto wrong = parse_scenario(
+        "job.yaml", std::string(kMinimal) + "policy: {receive_slots: " + slots + "}");
+    ASSERT_FALSE(wrong) << slots;
+    const std::string text = to_text(wrong.error());
+    EXPECT_NE(text.find(":25: error: policy.receive_slots"), std::string::npos) << text;
+    EXPECT_NE(text.find("a whole number from 0 to 1000000"), std::string::npos) << text;
+  }
 }
 
 TEST(Scenario, ReadsTheShortFormOfPartialRecomputation) {

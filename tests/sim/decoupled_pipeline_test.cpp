@@ -3,6 +3,10 @@
 // its own; where both apply they are held against each other.
 #include "sim/decoupled/decoupled_pipeline.h"
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "sim/decoupled/decoupled_instances.h"
@@ -205,22 +209,149 @@ TEST(DecoupledPipeline, BothEnginesAgree) {
   }
 }
 
-// Everything at once, at random: no task is lost, and the step is no shorter than any side's work.
-TEST(DecoupledPipeline, RandomSpecsEnd) {
+// A random spec whose tasks all take time, so that each stands in the timeline.
+DecoupledSpec random_spec(Random& random) {
+  DecoupledSpec spec{.stages = {}, .micro_batches = static_cast<int>(random.in(1, 12))};
+  spec.forward_instances = static_cast<int>(random.in(1, 3));
+  spec.backward_instances = static_cast<int>(random.in(1, 3));
+  spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
+  spec.weight_share = static_cast<double>(random.in(0, 4)) / 4;
+  for (std::int64_t left = random.in(1, 5); left > 0; --left) {
+    spec.stages.push_back({.forward = {random.in(1, 20)},
+                           .again = {random.in(1, 20)},
+                           .backward = {random.in(20, 40)},
+                           .backward_input = {random.in(1, 20)},
+                           .weight_on_forward = {random.in(1, 20)},
+                           .feed = {random.in(0, 30)},
+                           .weight_input = {random.in(0, 30)},
+                           .gradients = {random.in(0, 30)},
+                           .reduce = {random.in(0, 30)},
+                           .optimizer = {random.in(0, 30)},
+                           .weights = {random.in(0, 30)},
+                           .waiting_max = static_cast<int>(random.in(0, 3)),
+                           .send_activation = {random.in(0, 9)},
+                           .send_gradient = {random.in(0, 9)}});
+  }
+  return spec;
+}
+
+// The tasks of a run by kind, stage and micro-batch, and what must hold between them.
+class Tasks {
+ public:
+  Tasks(const DecoupledSpec& spec, const DecoupledResult& result) : spec_(spec) {
+    for (const model::EventRecord& event : result.timeline) {
+      const DecoupledRank& rank = result.ranks[static_cast<std::size_t>(event.rank.value)];
+      const auto [place, is_new] =
+          tasks_.insert({{event.kind, rank.stage.value, event.micro_batch.value}, event});
+      EXPECT_TRUE(is_new) << "micro-batch " << event.micro_batch.value << " runs twice";
+      const int instances = rank.forward_side ? spec.forward_instances : spec.backward_instances;
+      EXPECT_EQ(event.micro_batch.value % instances, rank.instance);
+    }
+  }
+
+  void check_micro_batch(int stage, int micro_batch) const {
+    const DecoupledStage& costs = spec_.stages[static_cast<std::size_t>(stage)];
+    const bool split = leaves_weights(micro_batch);
+    const auto& forward = at(model::EventKind::Forward, stage, micro_batch);
+    const auto& backward = at(split ? model::EventKind::BackwardInput : model::EventKind::Backward,
+                              stage, micro_batch);
+    EXPECT_EQ(forward.end - forward.start, costs.forward);
+    EXPECT_EQ(backward.end - backward.start, split ? costs.backward_input : costs.backward);
+    EXPECT_GE(forward.start, costs.weights);
+    const bool again = spec_.feed == DecoupledFeed::StageInput;
+    if (stage > 0) {
+      const DecoupledStage& before = spec_.stages[static_cast<std::size_t>(stage - 1)];
+      const auto& sender = at(model::EventKind::Forward, stage - 1, micro_batch);
+      EXPECT_GE(forward.start, sender.end + before.send_activation);
+    }
+    if (stage + 1 < std::ssize(spec_.stages)) {
+      const DecoupledStage& next = spec_.stages[static_cast<std::size_t>(stage + 1)];
+      EXPECT_GE(backward.start, backward_end(stage + 1, micro_batch) + next.send_gradient);
+    }
+    if (again) {
+      const auto& repeated = at(model::EventKind::Recompute, stage, micro_batch);
+      EXPECT_EQ(repeated.end - repeated.start, costs.again);
+      EXPECT_GE(backward.start, repeated.end);
+      if (stage > 0) {
+        EXPECT_GE(repeated.start, forward.start + costs.feed);
+      }
+    } else {
+      EXPECT_GE(backward.start, forward.end + costs.feed);
+    }
+    if (split) {
+      const auto& weights = at(model::EventKind::BackwardWeight, stage, micro_batch);
+      EXPECT_EQ(weights.end - weights.start, costs.weight_on_forward);
+      EXPECT_GE(weights.start, backward.end + costs.weight_input);
+    }
+  }
+
+  // With the reduction, the step, and gradients that have to cross.
+  model::Instant end_of(int stage, int micro_batch) const {
+    const DecoupledStage& costs = spec_.stages[static_cast<std::size_t>(stage)];
+    model::Instant end = backward_end(stage, micro_batch);
+    if (leaves_weights(micro_batch)) {
+      end = std::max(
+          end, at(model::EventKind::BackwardWeight, stage, micro_batch).end + costs.gradients);
+    }
+    return end + costs.reduce + costs.optimizer;
+  }
+
+  bool leaves_weights(int micro_batch) const {
+    const int quarters = static_cast<int>(4 * spec_.weight_share);
+    return (micro_batch + 1) * quarters / 4 > micro_batch * quarters / 4;
+  }
+  std::size_t size() const { return tasks_.size(); }
+
+ private:
+  const model::EventRecord& at(model::EventKind kind, int stage, int micro_batch) const {
+    static const model::EventRecord kNone{};
+    const auto found = tasks_.find({kind, stage, micro_batch});
+    EXPECT_NE(found, tasks_.end()) << "a task of micro-batch " << micro_batch << " is lost";
+    return found == tasks_.end() ? kNone : found->second;
+  }
+  model::Instant backward_end(int stage, int micro_batch) const {
+    const auto kind =
+        leaves_weights(micro_batch) ? model::EventKind::BackwardInput : model::EventKind::Backward;
+    return at(kind, stage, micro_batch).end;
+  }
+
+  const DecoupledSpec& spec_;
+  std::map<std::tuple<model::EventKind, int, int>, model::EventRecord> tasks_;
+};
+
+// Everything at once, at random: every task runs once, on the rank that it belongs to, as long as
+// it should, after all that it waits for, never two at a time on a rank; the step ends with the
+// last optimizer; and what may wait at a backward rank is kept.
+TEST(DecoupledPipeline, RandomSpecsKeepToTheRules) {
   for (const std::uint64_t seed : tests::seeds(300)) {
     Random random(seed);
     SCOPED_TRACE(tests::rerun_line("sim_unit_test", seed));
-    DecoupledSpec spec{.stages = {}, .micro_batches = static_cast<int>(random.in(1, 12))};
-    spec.forward_instances = static_cast<int>(random.in(1, 3));
-    spec.backward_instances = static_cast<int>(random.in(1, 3));
-    spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
-    spec.weight_share = static_cast<double>(random.in(0, 4)) / 4;
-    for (std::int64_t left = random.in(1, 5); left > 0; --left) {
-      spec.stages.push_back(any_stage(random));
-    }
+    const DecoupledSpec spec = random_spec(random);
     const DecoupledResult result = simulate_decoupled(spec);
-    for (const DecoupledRank& rank : result.ranks) {
-      EXPECT_LE(rank.busy, result.makespan);
+    const Tasks tasks(spec, result);
+    model::Instant end;
+    std::size_t num_tasks = 0;
+    for (int stage = 0; stage < std::ssize(spec.stages); ++stage) {
+      for (int micro_batch = 0; micro_batch < spec.micro_batches; ++micro_batch) {
+        tasks.check_micro_batch(stage, micro_batch);
+        end = std::max(end, tasks.end_of(stage, micro_batch));
+        num_tasks += 2u + (spec.feed == DecoupledFeed::StageInput ? 1u : 0u) +
+                     (tasks.leaves_weights(micro_batch) ? 1u : 0u);
+      }
+    }
+    EXPECT_EQ(tasks.size(), num_tasks);
+    EXPECT_GE(result.makespan, end);
+    std::vector<model::Instant> busy(result.ranks.size()), free(result.ranks.size());
+    for (const model::EventRecord& event : result.timeline) {
+      const auto rank = static_cast<std::size_t>(event.rank.value);
+      EXPECT_GE(event.start, free[rank]) << "two tasks at a time";
+      free[rank] = event.end;
+      busy[rank] += event.end - event.start;
+    }
+    for (std::size_t i = 0; i < result.ranks.size(); ++i) {
+      const DecoupledRank& rank = result.ranks[i];
+      EXPECT_EQ(rank.busy, busy[i]);
+      EXPECT_GE(result.makespan, rank.finish);
       EXPECT_GE(rank.bubble.ns, 0);
       EXPECT_GE(rank.exposed_dp.ns, 0);
       EXPECT_EQ(sum_of_parts(rank), result.makespan.ns);
@@ -229,6 +360,7 @@ TEST(DecoupledPipeline, RandomSpecsEnd) {
         EXPECT_LE(rank.activations_max, most);
       }
     }
+    ASSERT_FALSE(HasFailure());
   }
 }
 

@@ -62,6 +62,87 @@ TEST(DecidedStep, FlowsNeedAnOrderBeforehand) {
   EXPECT_EQ(reasons_of(job_of("{schedule: 1f1b}", "network: maxmin\n")), "");
 }
 
+// No limit and one that nothing reaches say the same, under an order and under a policy; with one
+// slot messages wait for each other's tasks, in the forwards of gpipe at the latest.
+TEST(DecidedStep, ReceiveSlotsHoldMessagesBack) {
+  for (const std::string schedule : {"1f1b", "gpipe", "dpp", "dpp-depth", "dpp-breadth"}) {
+    const auto step = [&](const std::string& slots) {
+      const SimulationReport report =
+          report_of(job_of("{schedule: " + schedule + slots + "}"), {.sensitivities = false});
+      const bool dynamic = schedule.starts_with("dpp");
+      EXPECT_EQ(report.engine, dynamic || report.plan.receive_slots > 0 ? "events" : "dataflow");
+      return report.step_time;
+    };
+    const model::Seconds free = step("");
+    EXPECT_EQ(step(", receive_slots: 0").value, free.value) << schedule;
+    if (schedule != "dpp") {
+      EXPECT_EQ(step(", receive_slots: 99").value, free.value) << schedule;
+      EXPECT_GE(step(", receive_slots: 1"), free) << schedule;
+    }
+    if (schedule == "gpipe") {
+      EXPECT_GT(step(", receive_slots: 1"), free);
+    }
+    EXPECT_LT(step(", receive_slots: 1"), 1.3 * free) << schedule;
+  }
+}
+
+// Each rank could let in as many micro-batches as its own memory holds: they would fill slots that
+// another keeps waiting for.
+TEST(DecidedStep, UnlikeRanksAgreeOnWhatEnters) {
+  for (const char* policy : {"dpp", "dpp-depth", "dpp-breadth"}) {
+    for (const int slots : {1, 2}) {
+      model::Job job = job_from(
+          "model: {name: llama-3-8b, sequence_length: 8192}\n"
+          "cluster: {nodes: [{type: dgx-a100-40g, count: 1}]}\n"
+          "software: {framework: megatron-core}\n"
+          "plan: {tensor: 2, pipeline: 4, model_chunks: 4, data: 1, micro_batch: 1,"
+          " global_batch: 16, recompute: none, overlap_p2p: true}\n"
+          "policy: {schedule: " +
+          std::string(policy) + ", receive_slots: " + std::to_string(slots) + "}\n");
+      const SimulationReport report = report_of(job, {.sensitivities = false});
+      EXPECT_TRUE(report.fits) << policy;
+    }
+  }
+}
+
+// The second rank takes the second message first: the first one keeps the only slot.
+TEST(DecidedStep, AnOrderThatTakesMessagesCrosswiseNeedsTwoSlots) {
+  model::Job job = job_from(
+      "model: {name: llama-3-8b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 1}]}\n"
+      "software: {framework: megatron-core}\n"
+      "plan: {tensor: 4, pipeline: 2, data: 1, micro_batch: 1, global_batch: 2, recompute: "
+      "full}\n");
+  job.plan.schedule = model::ScheduleKind::OrderFile;
+  job.plan.order_file = "crosswise.txt";
+  job.plan.orders = {{"F0.0", "F1.0", "B1.0", "B0.0"}, {"F1.0", "B1.0", "F0.0", "B0.0"}};
+  for (const int slots : {0, 2}) {
+    job.plan.receive_slots = slots;
+    EXPECT_EQ(reasons_of(job), "") << slots;
+  }
+  job.plan.receive_slots = 1;
+  EXPECT_EQ(reasons_of(job),
+            "policy.receive_slots 1: the ranks wait for each other, rank 0 ran 2 of 4 tasks, then "
+            "nothing it may run came any more (allowed: more slots, or 0 for no limit)\n");
+}
+
+TEST(DecidedStep, ReceiveSlotsNeedTransfersBesideTasks) {
+  const auto holding = [](const std::string& policy) {
+    model::Job job = job_of(policy);
+    job.plan.overlap_p2p = false;
+    return reasons_of(job);
+  };
+  EXPECT_EQ(holding("{schedule: 1f1b}"), "");
+  EXPECT_EQ(holding("{schedule: 1f1b, receive_slots: 1}"),
+            "policy.receive_slots 1: a send that holds the compute lane cannot wait for a slot "
+            "(allowed: 0, or plan.overlap_p2p true)\n");
+  EXPECT_NE(reasons_of(job_of("{schedule: fbd, receive_slots: 2}")).find("receive_slots 2"),
+            std::string::npos);
+  EXPECT_NE(reasons_of(job_of("{schedule: 1f1b, receive_slots: 2}", "network: maxmin\n"))
+                .find("flows over the network do not wait for slots"),
+            std::string::npos);
+}
+
 TEST(DecidedStep, DecoupledRanksTakeClosedFormsOnly) {
   EXPECT_EQ(reasons_of(job_of("{schedule: fbd}")), "");
   EXPECT_NE(reasons_of(job_of("{schedule: fbd}", "network: maxmin\n")).find("network maxmin"),
