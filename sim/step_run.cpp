@@ -214,15 +214,16 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
     rates.push_back(ring_rate(job, model::GroupKind::Data) / factor);
   }
   const model::LoweringInput lowering{job.transformer, job.plan, job.software};
-  MEGATWIN_TRY(StepFlows flows,
-               run_step_flows({.job = job,
-                               .compiled = *compiled,
-                               .costs = costs,
-                               .ring_rate = std::move(rates),
-                               .message = model::pipeline_message(lowering),
-                               .traffic = task_traffic(program, costs),
-                               .traffic_rates = task_traffic_rates(job, contention)},
-                              *network, *net));
+  std::vector<TaskTraffic> traffic = task_traffic(program, costs);
+  TaskTrafficRates traffic_rates = task_traffic_rates(job, contention, traffic);
+  MEGATWIN_TRY(StepFlows flows, run_step_flows({.job = job,
+                                                .compiled = *compiled,
+                                                .costs = costs,
+                                                .ring_rate = std::move(rates),
+                                                .message = model::pipeline_message(lowering),
+                                                .traffic = std::move(traffic),
+                                                .traffic_rates = std::move(traffic_rates)},
+                                               *network, *net));
   if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
   DataflowEvaluator evaluator;
   evaluator.makespan(*compiled, flows.costs);

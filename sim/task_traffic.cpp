@@ -59,12 +59,17 @@ std::vector<TaskTraffic> task_traffic(const model::JobProgram& program,
   return traffic;
 }
 
-TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention) {
+TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention,
+                                    const std::vector<TaskTraffic>& traffic) {
   TaskTrafficRates rates;
   const std::array<const std::vector<double>*, kTaskTrafficKinds> delays{
       &contention.tensor, &contention.context, &contention.expert};
   for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
     if (kind == kExpert && !job.transformer.experts) continue;
+    const bool exposed = std::any_of(traffic.begin(), traffic.end(), [&](const TaskTraffic& task) {
+      return task.exposed[kind] > 0;
+    });
+    if (!exposed) continue;
     const BytesPerSecond alone =
         kind == kExpert ? all_to_all_rate(job) : ring_rate(job, kKinds[kind]);
     if (alone.value <= 0) continue;

@@ -29,10 +29,12 @@ std::vector<TaskTraffic> task_traffic(const model::JobProgram& program, const Pi
 
 // Bandwidths by kind and stage, beside the other groups of the kind: what the durations stand for.
 struct TaskTrafficRates {
-  // Of a ring's bus, for experts of a pair of ranks; 0 where there is no such group.
+  // Of a ring's bus, for experts of a pair of ranks; empty where there is no such group.
   std::array<std::vector<model::BytesPerSecond>, kTaskTrafficKinds> rate;
 };
-TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention);
+// Kinds of which nothing in `traffic` is exposed have no users.
+TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention,
+                                    const std::vector<TaskTraffic>& traffic);
 
 // The users of the network by unit and kind.
 class TaskLanes {

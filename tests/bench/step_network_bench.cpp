@@ -29,7 +29,9 @@ void gpt3_step(benchmark::State& state, const char* fabric) {
       std::to_string(gpus / 8) + "}], fabric: " + fabric + "}\n" +
       "software: {framework: megatron-2021}\n"
       "plan: {tensor: 8, pipeline: 16, model_chunks: 3, data: auto, micro_batch: 1, "
-      "global_batch: 1536,\n"
+      "global_batch: " +
+      // Micro-batches of a replica have to fill the 16 stages evenly.
+      std::to_string(gpus > 1024 ? 2048 : 1536) + ",\n" +
       "       recompute: full, precision: fp16}\n"
       "policy: {schedule: interleaved}\n"
       "network: maxmin\n";
