@@ -149,6 +149,4 @@ print("""
 * A shared expert's tensor traffic and ZeRO 3 over layers of two kinds are rough.
 * Decoupled jobs (`fbd`): a forward rank's memory leaves out activations that wait to be sent and weight gradients left to it;
   hops inside a side and crossings both count as inside one machine where each would fit; traffic is part of the bubble.
-* `--without pipeline` takes exposed gathers and reductions of every chunk in full, also those that the schedule hides: it can
-  lengthen a step, and a loser's reason in a search can come out negative.
 * Expert traffic that a stack overlaps is hidden in full, without a charge for contention.""")
