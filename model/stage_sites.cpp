@@ -45,6 +45,7 @@ StageSites::StageSites(const Plan& plan, const Cluster& cluster)
   for (int stage = 0; stage < plan.pipeline; ++stage) tensor_.push_back(plan.stage_tensor(stage));
   if (plan.tensor_per_stage.empty()) {
     layout_.emplace(plan);
+    if (plan.pipeline > 1) stage_stride_ = layout_->rank_at({.pipeline = 1}).value;
     return;
   }
   int next = 0;
@@ -80,7 +81,7 @@ std::optional<int> StageSites::kind(int replica, int stage) const {
 }
 
 int StageSites::stage_of(RankId rank) const {
-  if (layout_) return layout_->coordinates(rank).pipeline;
+  if (layout_) return rank.value / stage_stride_ % num_stages_;
   const auto after = std::upper_bound(first_rank_.begin(), first_rank_.end(), rank.value);
   return static_cast<int>(after - first_rank_.begin()) - 1;
 }

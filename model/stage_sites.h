@@ -51,6 +51,7 @@ class StageSites {
   std::vector<int> tensor_;           // One a stage.
   std::vector<int> first_rank_;       // With tensor sizes of its own each stage begins here.
   std::optional<RankLayout> layout_;  // Without.
+  int stage_stride_ = 1;              // From a rank to its next stage there.
   NodeMap nodes_;
   std::vector<int> kinds_;  // By group.
 };

@@ -59,9 +59,6 @@ constexpr std::array<EffectSwitch, 11> kEffects{{
 struct StageSums {
   Seconds gemm, attention, memory_bound, recompute, contention, host;
   Seconds tp, ep, cp, sharded;
-  Seconds busy() const {
-    return gemm + attention + memory_bound + recompute + contention + host + tp + ep + cp + sharded;
-  }
 };
 
 StageSums sums_of(const PricedStage& stage) {
@@ -81,15 +78,6 @@ StageSums sums_of(const PricedStage& stage) {
     sums.sharded += chunk.sharded_forward + chunk.sharded_backward;
   }
   return sums;
-}
-
-// Without the schedule (`--without pipeline`), the busiest rank's work is all there is, and what of
-// its data-parallel traffic that does not hide.
-Seconds schedule_free_time(const JobProgram& program, const RankResult& rank, int stage) {
-  const PricedStage& busiest = program.stages[stage];
-  return static_cast<double>(program.spec.micro_batches) * sums_of(busiest).busy() +
-         model::to_seconds(rank.exposed_data_parallel) + busiest.optimizer +
-         busiest.optimizer_exposed;
 }
 
 void fill_shares(const StageSums& sums, double m, SimulationReport& report) {
@@ -132,21 +120,13 @@ void fill_breakdown(const JobProgram& program, const RankResult& rank, int stage
   fill_shares(sums, m, report);
 }
 
-// Without the schedule, the busiest stage's work is all there is.
-void fill_without_schedule(const JobProgram& program, const RankResult& rank, int stage,
-                           SimulationReport& report) {
-  report.step_time = schedule_free_time(program, rank, stage) + program.step_overhead;
-  const StageSums sums = sums_of(program.stages[stage]);
+// Without the schedule (`--without pipeline`) the busiest rank waits for no other: all that its
+// lane does and waits for itself stays, so the step cannot become longer.
+void leave_out_schedule(SimulationReport& report) {
   StepBreakdown& parts = report.breakdown;
-  const double m = program.spec.micro_batches;
-  parts.exposed_tp = m * sums.tp;
-  parts.exposed_ep = m * sums.ep;
-  parts.exposed_cp = m * sums.cp;
-  parts.optimizer = program.stages[stage].optimizer;
-  parts.other = program.step_overhead;
-  parts.compute = report.step_time - (parts.exposed_tp + parts.exposed_ep + parts.exposed_cp +
-                                      parts.optimizer + parts.other);
-  fill_shares(sums, m, report);
+  report.step_time = report.step_time - parts.bubble - parts.exposed_pp;
+  parts.bubble = parts.exposed_pp = Seconds{};
+  report.bubble_fraction = 0;
 }
 
 void fill_rates(const Job& job, SimulationReport& report) {
@@ -321,12 +301,9 @@ model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions&
   warn_of_missing_effects(options.effects, report);
   const int stage = result.ranks[run.unit].stage.value;
   report.critical_stage = stage;
-  if (options.effects.pipeline_schedule) {
-    report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
-    fill_breakdown(program, result.ranks[run.unit], stage, report);
-  } else {
-    fill_without_schedule(program, result.ranks[run.unit], stage, report);
-  }
+  report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
+  fill_breakdown(program, result.ranks[run.unit], stage, report);
+  if (!options.effects.pipeline_schedule) leave_out_schedule(report);
   if (!job.disturbances.empty()) {
     MEGATWIN_TRY(const StepRun plain, run_step(undisturbed(job), how));
     report.disturbed = disturbance_report(job, plain, run);

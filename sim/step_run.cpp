@@ -151,7 +151,9 @@ StageCost slowed(const StageCost& plain, const PricedStage& stage, double factor
 // The slowest member of each unit: a tensor- or context-parallel group waits for it.
 std::vector<double> unit_factors(const Job& job) {
   const model::Plan& plan = job.plan;
-  std::vector<double> units(static_cast<std::size_t>(plan.data * plan.pipeline), 0.0);
+  const auto num_units = static_cast<std::size_t>(plan.data * plan.pipeline);
+  if (job.disturbances.empty()) return std::vector<double>(num_units, 1.0);
+  std::vector<double> units(num_units, 0.0);
   const std::vector<double> factors = compute_factors(job);
   const model::RankLayout layout(plan);
   for (int r = 0; r < plan.gpus(); ++r) {

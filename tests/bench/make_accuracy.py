@@ -148,6 +148,4 @@ print("""
 * gpt-oss in bf16 (BRIDGE): 11 to 34 % too fast; mixture models with micro-batch 1 on Blackwell and H100 in old containers: up to 58 %.
 * A shared expert's tensor traffic and ZeRO 3 over layers of two kinds are rough.
 * Decoupled jobs (`fbd`): nothing bounds the queue of weight gradients left to the forward side, but its memory is counted.
-* `--without pipeline` takes exposed gathers and reductions of every chunk in full, also those that the schedule hides: it can
-  lengthen a step, and a loser's reason in a search can come out negative.
 * Expert traffic that a stack overlaps is hidden in full, without a charge for contention.""")

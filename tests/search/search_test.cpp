@@ -112,6 +112,9 @@ TEST_F(SearchAnswer, TheBestTenComeOutOfSimulateToTheBit) {
 
 TEST_F(SearchAnswer, EveryLoserWinsWithoutItsReason) {
   const model::Seconds winner = result().best.front().report.step_time;
+  for (const sim::Loser& loser : result().losers) {
+    EXPECT_GT(loser.too_slow ? loser.too_slow->value : loser.too_large->value, 0) << loser.reason;
+  }
   int tried = 0;
   for (const sim::Loser& loser : result().losers) {
     if (tried == 20) break;
