@@ -216,18 +216,37 @@ std::uint64_t ProcessCarrier::progress_elsewhere() const {
 
 std::optional<ProcessCarrier::Lost> ProcessCarrier::find_lost(
     std::chrono::milliseconds silence_max) {
-  for (std::size_t process = 0; process < peers_.size(); ++process) {
-    Peer& peer = peers_[process];
+  std::vector<int> quiet;  // Longer than half of it.
+  const auto silence = [&, now = Clock::now()](int process) {
+    return now - peers_[static_cast<std::size_t>(process)].heard_at;
+  };
+  for (int process = 0; process < std::ssize(peers_); ++process) {
+    const Peer& peer = peers_[static_cast<std::size_t>(process)];
     if (!peer.heard || peer.left || peer.lost) {
       continue;
     }
-    const bool is_silent = Clock::now() - peer.heard_at > silence_max;
-    if (is_silent || peer.watch.has_ended()) {
-      peer.lost = true;
-      return Lost{.process = static_cast<int>(process), .is_silent = is_silent};
+    if (peer.watch.has_ended()) {
+      return lose(process, false);
+    }
+    if (silence(process) > silence_max / 2) {
+      quiet.push_back(process);
     }
   }
-  return std::nullopt;
+  const auto longest = std::max_element(quiet.begin(), quiet.end(),
+                                        [&](int a, int b) { return silence(a) < silence(b); });
+  if (longest == quiet.end() || silence(*longest) <= silence_max) {
+    return std::nullopt;
+  }
+  // One that is stopped holds others up inside of MPI, which are as quiet and not to blame.
+  const auto stopped = std::find_if(quiet.begin(), quiet.end(), [&](int process) {
+    return peers_[static_cast<std::size_t>(process)].watch.is_stopped();
+  });
+  return lose(stopped != quiet.end() ? *stopped : *longest, true);
+}
+
+ProcessCarrier::Lost ProcessCarrier::lose(int process, bool is_silent) {
+  peers_[static_cast<std::size_t>(process)].lost = true;
+  return {.process = process, .is_silent = is_silent};
 }
 
 bool ProcessCarrier::is_first_alive() const {

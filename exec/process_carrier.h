@@ -55,7 +55,8 @@ class ProcessCarrier : public Carrier {
   bool all_left() const;
   // What the ranks of the other processes got done, as HostWorld counts it.
   std::uint64_t progress_elsewhere() const;
-  // A process that ended without a farewell, or was silent for `silence_max`. Found once.
+  // A process that ended without a farewell, or was silent for `silence_max`: one that is stopped,
+  // else the one that was silent longest. Found once.
   struct Lost {
     int process = 0;
     bool is_silent = false;
@@ -65,6 +66,8 @@ class ProcessCarrier : public Carrier {
   bool is_first_alive() const;
 
  private:
+  Lost lose(int process, bool is_silent);
+
   using Clock = std::chrono::steady_clock;
   enum class Frame : std::uint8_t { Hello, Event, Message, Letter, Life, Fault, Farewell };
   struct Peer {

@@ -1,4 +1,4 @@
-// Learns at once that another process of this machine has ended, however it ended.
+// Learns at once that another process of this machine has ended or was stopped, however that came.
 #ifndef MEGATWIN_EXEC_PROCESS_WATCH_H_
 #define MEGATWIN_EXEC_PROCESS_WATCH_H_
 
@@ -26,9 +26,12 @@ class ProcessWatch {
   ProcessWatch& operator=(ProcessWatch&& other) noexcept;
 
   bool has_ended() const;
+  // By a signal or a debugger; false where nothing is watched.
+  bool is_stopped() const;
 
  private:
   int descriptor_ = -1;
+  std::int32_t pid_ = 0;
 };
 
 }  // namespace megatwin::exec
