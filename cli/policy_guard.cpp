@@ -113,7 +113,7 @@ void when_program_ends() {
   place_of(*this_thread, line);
   line << "; a policy must return";
   line.tell();
-  _exit(kExitMachine);
+  std::_Exit(kExitMachine);
 }
 
 // Looks once a second at who is still in the same call.
