@@ -331,12 +331,46 @@ bool Executor::may_issue(TaskId id) const {
   const Task& task = program_->tasks[static_cast<std::size_t>(id.value)];
   const auto chunk = static_cast<std::size_t>(task.chunk.value);
   if (program_->shape.phase_of(task.kind) == 0) {
-    return memory_used_ + program_->chunk_memory[chunk].activation <= options_.memory_limit;
+    return fits(task);
   }
   if (!options_.gradients_in_order || task.kind != program_->shape.last_kind()) {
     return true;
   }
   return chunks_[chunk].gradients_issued == task.micro_batch.value;
+}
+
+bool Executor::fits(const Task& task) const {
+  const auto chunk = static_cast<std::size_t>(task.chunk.value);
+  return memory_used_ + program_->chunk_memory[chunk].activation <= options_.memory_limit;
+}
+
+std::string Executor::why_stopped() const {
+  std::string picked, memory, order;
+  int no_room = 0;
+  for (std::size_t word = 0; word < ready_.size(); ++word) {
+    for (std::uint64_t bits = ready_[word]; bits != 0; bits &= bits - 1) {
+      const TaskId id{static_cast<std::int32_t>(64 * word) + std::countr_zero(bits)};
+      const Task& task = program_->tasks[static_cast<std::size_t>(id.value)];
+      if (may_issue(id)) {
+        if (picked.empty()) picked = to_text(task) + " may be issued, but the policy waits";
+      } else if (program_->shape.phase_of(task.kind) == 0) {
+        if (no_room++ == 0) memory = to_text(task);
+      } else if (order.empty()) {
+        Task first = task;
+        first.micro_batch.value =
+            chunks_[static_cast<std::size_t>(task.chunk.value)].gradients_issued;
+        order = to_text(task) + " is withheld: " + to_text(first) +
+                " has to come first and is not ready";
+      }
+    }
+  }
+  if (!picked.empty()) return picked;
+  if (no_room > 0) {
+    memory +=
+        (no_room > 1 ? " and " + std::to_string(no_room - 1) + " more forwards do" : " does") +
+        " not fit below the memory limit";
+  }
+  return memory + (memory.empty() || order.empty() ? "" : "; ") + order;
 }
 
 void Executor::issue(TaskId id) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/ids.h"
@@ -70,6 +71,10 @@ class Executor {
   // The optimizer step is done.
   bool finished() const { return finished_; }
 
+  // Why a rank whose policy decides has stopped, in words: what is ready and withheld from the
+  // policy by which rule, or what it does not pick. Empty when it waits for other ranks.
+  std::string why_stopped() const;
+
   int in_flight() const { return in_flight_; }
   model::Bytes memory_used() const { return memory_used_; }
 
@@ -102,6 +107,7 @@ class Executor {
   bool ask_policy();
   void collect_ready();
   bool may_issue(model::TaskId task) const;
+  bool fits(const model::Task& task) const;  // A forward, below the memory limit.
   void issue(model::TaskId task);
   void issue_send(model::TaskId task);
   void record_decision(std::int32_t task, std::uint64_t hash);

@@ -10,6 +10,11 @@
  * to issue next, or MEGATWIN_WAIT for the next event. All that it remembers must be in `state`: so
  * its decisions come out of a log again. It must not look at a clock, a file or anything else. Many
  * ranks, and threads, call it at once, each with its own `state`.
+ *
+ * Two rules keep a task out of seen->ready though all that it needs is there: a forward that does
+ * not fit below the memory limit; and a backward (or weight gradient) of a chunk before that of the
+ * micro-batch before it. A policy that fills the memory with later micro-batches can so run out of
+ * tasks: docs/own-policy.md has one that does not.
  */
 #ifndef MEGATWIN_POLICIES_MEGATWIN_POLICY_H_
 #define MEGATWIN_POLICIES_MEGATWIN_POLICY_H_

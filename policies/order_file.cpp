@@ -75,7 +75,8 @@ std::vector<std::string> order_file_problems(const ProgramSpec& spec) {
   std::vector<std::string> problems;
   if (std::ssize(spec.orders) != spec.pipeline) {
     problems.push_back("the order file has " + std::to_string(spec.orders.size()) +
-                       " stages, the plan has " + std::to_string(spec.pipeline));
+                       (spec.orders.size() == 1 ? " stage" : " stages") + ", the plan has " +
+                       std::to_string(spec.pipeline));
     return problems;
   }
   if (spec.orders_fold && spec.model_chunks != 2) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 
 namespace megatwin::policies {
 
@@ -43,20 +44,34 @@ std::optional<model::TaskId> UserPolicy::pick(const Observation& observation) {
                                   .free_slots = free_slots.data(),
                                   .num_durations = static_cast<std::int32_t>(durations_.size()),
                                   .durations_ns = durations_.data()};
-  const std::int32_t picked = function_(&seen, state_.data());
+  std::int32_t picked = MEGATWIN_WAIT;
+  try {
+    picked = function_(&seen, state_.data());
+  } catch (const std::exception& error) {
+    throw UserPolicyError("stage " + std::to_string(seen.stage) +
+                          ": megatwin_policy_v1 threw: " + error.what());
+  }
+  if (std::any_of(state_.end() - kBehind, state_.end(), [](std::int64_t n) { return n != 0; })) {
+    throw UserPolicyError("stage " + std::to_string(seen.stage) +
+                          ": megatwin_policy_v1 wrote beyond the " +
+                          std::to_string(MEGATWIN_POLICY_STATE) + " numbers of its state");
+  }
   if (picked == MEGATWIN_WAIT) {
     return std::nullopt;
   }
   if (picked < 0 || picked >= seen.num_ready) {
-    throw UserPolicyError("megatwin_policy_v1 returned " + std::to_string(picked) + " with " +
-                          std::to_string(seen.num_ready) +
-                          " tasks ready; it must be from 0 to one less, or MEGATWIN_WAIT (-1)");
+    throw UserPolicyError(
+        "stage " + std::to_string(seen.stage) + ", " + std::to_string(picks_ % shape.num_tasks()) +
+        " of " + std::to_string(shape.num_tasks()) + " tasks issued: megatwin_policy_v1 returned " +
+        std::to_string(picked) + " with " + std::to_string(seen.num_ready) +
+        " tasks ready; it must be from 0 to one less, or MEGATWIN_WAIT (-1)");
   }
+  ++picks_;
   return observation.ready[static_cast<std::size_t>(picked)];
 }
 
 std::string UserPolicy::state_line() const {
-  std::size_t used = state_.size();
+  std::size_t used = MEGATWIN_POLICY_STATE;
   while (used > 0 && state_[used - 1] == 0) {
     --used;
   }

@@ -4,6 +4,8 @@
 #define MEGATWIN_POLICIES_USER_POLICY_H_
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -34,7 +36,11 @@ class UserPolicy : public Policy {
 
  private:
   UserPolicyFunction function_;
-  std::array<std::int64_t, MEGATWIN_POLICY_STATE> state_{};
+  // Numbers behind the state that stay 0, so that a function that writes past its end is found out.
+  static constexpr std::size_t kBehind = 4;
+
+  std::array<std::int64_t, MEGATWIN_POLICY_STATE + kBehind> state_{};
+  std::int64_t picks_ = 0;            // Tasks, over all steps.
   std::vector<megatwin_task> ready_;  // Kept from call to call for its memory only.
   std::vector<std::int64_t> durations_;
 };

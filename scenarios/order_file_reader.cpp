@@ -1,6 +1,7 @@
 #include "scenarios/order_file_reader.h"
 
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "scenarios/document.h"
@@ -14,7 +15,9 @@ model::Result<Orders> parse_order_file(const std::string& file, const std::strin
     return model::fail(std::move(problems));
   }
   Orders orders;
-  std::istringstream lines(text);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::istringstream lines(
+      text.substr(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0));
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     if (const std::size_t comment = line.find('#'); comment != std::string::npos) {

@@ -1,6 +1,8 @@
 #include "sim/event_engine.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "model/assert.h"
 #include "sim/sim_backend.h"
@@ -36,15 +38,7 @@ class EventRunner {
       ++result.events;
     }
     result.events -= std::ssize(executors_);
-    for (std::size_t unit = 0; unit < executors_.size(); ++unit) {
-      if (executors_[unit].finished()) {
-        continue;
-      }
-      result.stalled.push_back("rank " + std::to_string(unit) + " ran " +
-                               std::to_string(backend_.executed_orders()[unit].size()) + " of " +
-                               std::to_string(program_of(unit).shape.num_tasks()) +
-                               " tasks, then nothing it may run came any more");
-    }
+    result.stalled = stalled();
     result.times = std::move(backend_).take_times();
     result.executed = std::move(backend_).take_executed_orders();
     result.logs = std::move(logs_);
@@ -52,6 +46,22 @@ class EventRunner {
   }
 
  private:
+  // Who can say why comes before who waits for it.
+  std::vector<std::string> stalled() const {
+    std::vector<std::string> causes, others;
+    for (std::size_t unit = 0; unit < executors_.size(); ++unit) {
+      if (executors_[unit].finished()) continue;
+      const std::string why = dynamic_ ? executors_[unit].why_stopped() : "";
+      (why.empty() ? others : causes)
+          .push_back("rank " + std::to_string(unit) + ", stage " + std::to_string(stage_of(unit)) +
+                     ", ran " + std::to_string(backend_.executed_orders()[unit].size()) + " of " +
+                     std::to_string(program_of(unit).shape.num_tasks()) + " tasks; then " +
+                     (why.empty() ? "nothing it may run came any more" : why));
+    }
+    causes.insert(causes.end(), others.begin(), others.end());
+    return causes;
+  }
+
   std::size_t stage_of(std::size_t unit) const {
     return unit % static_cast<std::size_t>(setup_.costs.shape.pipeline);
   }

@@ -378,7 +378,7 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
   if (job.plan.schedule == model::ScheduleKind::OrderFile) {
     problems = policies::schedule_problems(model::build_job_program(job, options.effects).spec);
     if (!problems.empty())
-      return PlanRefusal{"illegal_plan", "the order file cannot run", problems, {}, {}};
+      return PlanRefusal{"illegal_order", "the order file cannot run", problems, {}, {}};
   }
   PipelineCache cache;  // The reruns of the sensitivities mostly change costs, not the program.
   SimulateOptions cached = options;

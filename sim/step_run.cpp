@@ -368,7 +368,7 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
   }
   if (!run.result.stalled.empty()) {
     if (job.plan.receive_slots > 0) return model::fail(stopped(job, run.result.stalled.front()));
-    throw policies::UserPolicyError("the policy waits for ever: " + run.result.stalled.front());
+    throw policies::UserPolicyError("the step never ends: " + run.result.stalled.front());
   }
   run.unit = reported_unit(job, run);
   return run;

@@ -237,6 +237,54 @@ std::int64_t equivalent_window(double sequence, double mean) {
   return std::max<std::int64_t>(1, std::llround(sequence - std::sqrt(square)));
 }
 
+// Two partial results become one by their log-sum-exp: the running fp32 output is read and written,
+// the step's own added. Backward: the step's gradients are added to those of the queries, and to
+// those of the keys and values that travel.
+void ring_merge(const LayerSizes& sizes, const AttentionShape& step, OpList& ops, bool backward) {
+  const double rows = as_double(step.batch * step.heads * step.query_length);
+  const double dims = as_double(step.v_dim);
+  if (!backward) {
+    const double statistics = 4 * rows;
+    ops.memory(kRingMerge, (4 + sizes.element) * rows * dims + 2 * statistics,
+               4 * rows * dims + statistics, 2);
+    return;
+  }
+  const double keys = as_double(step.batch * step.key_value_heads * step.key_length);
+  const double gradients =
+      rows * as_double(step.qk_dim) + keys * as_double(step.qk_dim + step.v_dim);
+  ops.memory("attention.merge.backward", 2 * sizes.element * gradients, sizes.element * gradients,
+             2);
+}
+
+// Ring attention over `context` ranks, each with a chunk from either end: its own keys under the
+// causal mask, then c − 1 steps of half a block without one. The steps of the last rank have all
+// of its queries and half of the keys, are the slowest and set the pace. `mean_keys`: of a query,
+// over the whole sequence.
+void ring_attention(const LayerSizes& sizes, AttentionShape shape, double mean_keys, OpList& ops,
+                    bool backward) {
+  const double local = as_double(sizes.sequence_local);
+  // Windows thin every step alike.
+  const double share = mean_keys / keys_per_query(as_double(sizes.sequence), 0, true);
+  AttentionShape step = shape;
+  step.causal = false;
+  step.key_length = std::max<std::int64_t>(1, std::llround(share * local / 2));
+  const double kv = as_double(sizes.batch * sizes.sequence_local) *
+                    as_double(shape.key_value_heads * (shape.qk_dim + shape.v_dim)) * sizes.element;
+  const int steps = sizes.context - 1;
+  // The keys and values of a step, backward their gradients too, travel beside the step before.
+  ops.collective(backward ? "attention.ring.backward" : "attention.ring",
+                 CollectiveKind::SendReceive, GroupKind::Context, (backward ? 2 : 1) * kv);
+  ops.overlap_next(1);
+  ops.repeat(steps);
+  ops.attention(backward ? "attention.step.backward" : "attention.step", step);
+  ops.repeat(steps);
+  ring_merge(sizes, step, ops, backward);
+  ops.repeat(steps);
+  shape.key_length = sizes.sequence_local;
+  if (share < 1) shape.window = equivalent_window(local, share * local / 2);
+  ops.attention(backward ? "attention.backward" : "attention", shape);
+}
+
 // The core attention of every layer. Where some layers see a window only, each is priced as the
 // mean over all of them.
 void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& ops,
@@ -248,22 +296,12 @@ void core_attention(const LoweringInput& input, const LayerSizes& sizes, OpList&
   const Transformer& model = input.transformer;
   AttentionShape shape = fused_shape(input, sizes, backward);
   const double mean_keys = mean_keys_per_query(model, true);
-  if (sizes.context == 1) {
-    const bool windowed = model.sliding_window > 0 && model.sliding_window < sizes.sequence;
-    if (windowed) shape.window = equivalent_window(as_double(sizes.sequence), mean_keys);
-  } else {
-    // Chunks from both ends balance the ranks: each query sees as many keys as the mean one.
-    shape.causal = false;
-    shape.key_length = std::max<std::int64_t>(1, std::llround(mean_keys));
-    // Ring attention: keys and values of the other c − 1 ranks travel beside the compute.
-    const double kv = as_double(sizes.batch * sizes.sequence_local) *
-                      as_double(shape.key_value_heads * (shape.qk_dim + shape.v_dim)) *
-                      sizes.element;
-    const double rounds = (sizes.context - 1) * (backward ? 2.0 : 1.0);
-    ops.collective(backward ? "attention.ring.backward" : "attention.ring",
-                   CollectiveKind::SendReceive, GroupKind::Context, rounds * kv);
-    ops.overlap_next(1);
+  if (sizes.context > 1) {
+    ring_attention(sizes, shape, mean_keys, ops, backward);
+    return;
   }
+  const bool windowed = model.sliding_window > 0 && model.sliding_window < sizes.sequence;
+  if (windowed) shape.window = equivalent_window(as_double(sizes.sequence), mean_keys);
   ops.attention(backward ? "attention.backward" : "attention", shape);
 }
 

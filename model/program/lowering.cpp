@@ -22,7 +22,7 @@ MicroOps recomputed_ops(const LoweringInput& input, const MicroOps& forward) {
   MicroOps again;
   for (MicroOp op : forward) {
     // torchtitan keeps attention, reduced outputs and every other matrix product.
-    if (op.kind == MicroOpKind::Attention) continue;
+    if (op.kind == MicroOpKind::Attention || op.name == kRingMerge) continue;
     if (op.kind == MicroOpKind::Collective && op.collective != CollectiveKind::AllGather) continue;
     if (op.kind == MicroOpKind::Gemm) {
       op.gemm.m = std::max<std::int64_t>(1, op.gemm.m / 2);
@@ -47,7 +47,7 @@ void lower_layers(const LoweringInput& input, const LayerSizes& sizes, int count
     lower_dense_ffn(input, sizes, sizes.ffn, forward, ffn_backward);
   }
   MicroOps again = recomputed_ops(input, forward.ops());
-  for (MicroOp& op : again) op.count = recomputed;
+  for (MicroOp& op : again) op.count = op.count / count * recomputed;
   append(ops.forward, forward.take());
   if (recomputed > 0) append(ops.backward, again);
   append(ops.backward, ffn_backward.take());

@@ -50,6 +50,7 @@ class OpList {
   }
   void mark_weight_gradient() { ops_.back().weight_gradient = true; }
   void overlap_next(int ops) { ops_.back().overlap_ops = ops; }
+  void repeat(int times) { ops_.back().count *= times; }  // In every layer.
   void chunked() { ops_.back().chunked_overlap = true; }
 
   void add_all(const MicroOps& ops) { ops_.insert(ops_.end(), ops.begin(), ops.end()); }
@@ -65,6 +66,9 @@ class OpList {
   int count_;
   MicroOps ops_;
 };
+
+// Joins the partial results of a ring's steps: part of the core attention.
+inline constexpr std::string_view kRingMerge = "attention.merge";
 
 // Rows (tokens times experts each goes to) that the experts of one rank work on in a layer.
 double expert_rows(const LoweringInput& input, const LayerSizes& sizes);

@@ -159,6 +159,29 @@ double weight_gradient_inputs(const LoweringInput& input, const LayerSizes& size
   return inputs + gradients;
 }
 
+// What a ring holds beside the tensors of the layer. Forward: keys and values twice, of this step
+// and of the next, the running output in fp32 and the step's own. Backward: their gradients too,
+// and the queries' of the step.
+struct RingBytes {
+  double forward = 0, backward = 0;
+};
+
+RingBytes ring_buffers(const LoweringInput& input, const LayerSizes& sizes) {
+  if (sizes.context == 1 || input.software.attention == AttentionKernel::Unfused) return {};
+  double keys = as_double(sizes.key_value_width), queries = as_double(sizes.query_width);
+  double outputs = queries;
+  if (const auto& latent = input.transformer.latent) {
+    const double heads = as_double(sizes.query_heads);
+    queries = heads * as_double(latent->qk_nope_head_dim + latent->qk_rope_head_dim);
+    outputs = heads * as_double(latent->v_head_dim);
+    keys = (queries + outputs) / 2;
+  }
+  const double tokens = as_double(sizes.tokens);
+  const double travelling = 2 * (2 * keys * sizes.element);
+  return {tokens * (travelling + (4 + sizes.element) * outputs),
+          tokens * (2 * travelling + sizes.element * queries)};
+}
+
 }  // namespace
 
 SavedActivations saved_activations(const LoweringInput& input, const ChunkContent& content) {
@@ -186,8 +209,9 @@ SavedActivations saved_activations(const LoweringInput& input, const ChunkConten
   // Whole gathered inputs and unreduced outputs beside the shards, under sequence parallelism.
   const double whole = sizes.element * as_double(sizes.tokens * sizes.hidden);
   const double gathered = sizes.sequence_parallel ? 3 * whole : 0;
-  double transient_forward = 4 * x + gathered;
-  double transient_backward = recomputed_layer + 6 * x + gathered;
+  const RingBytes ring = content.layers() > 0 ? ring_buffers(input, sizes) : RingBytes{};
+  double transient_forward = 4 * x + gathered + ring.forward;
+  double transient_backward = recomputed_layer + 6 * x + gathered + ring.backward;
   if (content.head) {
     const int passes = 1 + content.mtp_layers;
     // Input of the final norm and of the logits product.

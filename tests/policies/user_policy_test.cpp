@@ -2,6 +2,9 @@
 // again, and an answer that is none is refused.
 #include "policies/user_policy.h"
 
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "model/program/program_builder.h"
@@ -78,20 +81,63 @@ TEST(UserPolicy, IsToldWhatTheHeaderSays) {
   EXPECT_TRUE(result.stalled.empty());
 }
 
-TEST(UserPolicy, RefusesWhatIsNoAnswer) {
+std::string thrown_by(UserPolicyFunction function) {
   const model::ProgramSpec spec =
       tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 2, 1, 3, 10, 12, 8});
-  const auto wrong = [](const megatwin_observation* seen, std::int64_t*) -> std::int32_t {
-    return seen->num_ready;
-  };
-  EXPECT_THROW(simulate_pipeline(spec, sim::Engine::Events, {.policy = user_policy_factory(wrong)}),
-               UserPolicyError);
+  try {
+    simulate_pipeline(spec, sim::Engine::Events, {.policy = user_policy_factory(function)});
+  } catch (const UserPolicyError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(UserPolicy, RefusesWhatIsNoAnswer) {
+  EXPECT_EQ(thrown_by([](const megatwin_observation* seen, std::int64_t* state) -> std::int32_t {
+              return state[0]++ < 2 ? 0 : seen->num_ready;
+            }),
+            "stage 0, 2 of 6 tasks issued: megatwin_policy_v1 returned 1 with 1 tasks ready; it "
+            "must be from 0 to one less, or MEGATWIN_WAIT (-1)");
+  EXPECT_EQ(thrown_by([](const megatwin_observation*, std::int64_t* state) -> std::int32_t {
+              state[MEGATWIN_POLICY_STATE] = 1;
+              return 0;
+            }),
+            "stage 0: megatwin_policy_v1 wrote beyond the 64 numbers of its state");
+}
+
+// Two stages, three micro-batches. Who waits is told so; who only ever runs forwards is told what
+// is withheld: with room for one there is none for a second before its backward.
+TEST(UserPolicy, SaysWhyAStepNeverEnds) {
   const auto waits = [](const megatwin_observation*, std::int64_t*) -> std::int32_t {
     return MEGATWIN_WAIT;
   };
-  EXPECT_EQ(simulate_pipeline(spec, sim::Engine::Events, {.policy = user_policy_factory(waits)})
-                .stalled.size(),
-            2u);
+  const model::ProgramSpec spec =
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 2, 1, 3, 10, 12, 8});
+  const std::vector<std::string> waiting =
+      simulate_pipeline(spec, sim::Engine::Events, {.policy = user_policy_factory(waits)}).stalled;
+  EXPECT_EQ(waiting,
+            (std::vector<std::string>{
+                "rank 0, stage 0, ran 0 of 6 tasks; then F0.0 may be issued, but the policy waits",
+                "rank 1, stage 1, ran 0 of 6 tasks; then nothing it may run came any more"}));
+}
+
+// The last micro-batch first: its gradients have to wait for those of the first, whose forward has
+// no room any more.
+TEST(UserPolicy, SaysWhatIsWithheld) {
+  const auto last = [](const megatwin_observation* seen, std::int64_t*) -> std::int32_t {
+    return seen->num_ready - 1;
+  };
+  const model::ProgramSpec spec =
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 1, 1, 4, 10, 12, 8});
+  const model::Bytes two{200};  // 100 a micro-batch.
+  const std::vector<std::string> stalled =
+      simulate_pipeline(spec, sim::Engine::Events,
+                        {.policy = user_policy_factory(last), .memory_limits = {two}})
+          .stalled;
+  EXPECT_EQ(stalled, (std::vector<std::string>{
+                         "rank 0, stage 0, ran 2 of 8 tasks; then F0.0 and 1 more forwards do not "
+                         "fit below the memory limit; B2.0 is withheld: B0.0 has to come first "
+                         "and is not ready"}));
 }
 
 }  // namespace

@@ -15,6 +15,14 @@ TEST(OrderFile, ReadsOneLineARank) {
   EXPECT_EQ((*orders)[1], (std::vector<std::string>{"F0.0", "B0.0"}));
 }
 
+TEST(OrderFile, SkipsAByteOrderMark) {
+  const auto orders = parse_order_file("o.txt",
+                                       "\xEF\xBB\xBF"
+                                       "0: F0.0 B0.0\n");
+  ASSERT_TRUE(orders) << to_text(orders.error());
+  EXPECT_EQ(orders->front(), (std::vector<std::string>{"F0.0", "B0.0"}));
+}
+
 TEST(OrderFile, SaysWhichLineIsWrong) {
   const auto orders = parse_order_file("o.txt", "0: F0.0 B0.0\n2: F0.0 B0.0\n");
   ASSERT_FALSE(orders);

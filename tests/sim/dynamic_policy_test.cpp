@@ -253,7 +253,9 @@ TEST(DynamicPolicy, SaysWhoStalled) {
   tight.executor.memory_limit = {99};  // An activation has 100.
   const PipelineResult result = simulate_pipeline(spec, Engine::Events, tight);
   ASSERT_EQ(result.stalled.size(), 2u);
-  EXPECT_EQ(result.stalled[0], "rank 0 ran 0 of 6 tasks, then nothing it may run came any more");
+  EXPECT_EQ(result.stalled[0],
+            "rank 0, stage 0, ran 0 of 6 tasks; then F0.0 and 2 more forwards do not fit below the "
+            "memory limit");
 }
 
 // Logs of static orders replay too.

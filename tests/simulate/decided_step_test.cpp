@@ -122,7 +122,8 @@ TEST(DecidedStep, AnOrderThatTakesMessagesCrosswiseNeedsTwoSlots) {
   }
   job.plan.receive_slots = 1;
   EXPECT_EQ(reasons_of(job),
-            "policy.receive_slots 1: the ranks wait for each other, rank 0 ran 2 of 4 tasks, then "
+            "policy.receive_slots 1: the ranks wait for each other, rank 0, stage 0, ran 2 of 4 "
+            "tasks; then "
             "nothing it may run came any more (allowed: more slots, or 0 for no limit)\n");
 }
 

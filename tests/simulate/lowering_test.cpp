@@ -1,13 +1,17 @@
 #include "model/program/lowering.h"
 
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
 #include "model/attention_cost.h"
+#include "model/compute_cost.h"
 #include "model/flops.h"
 #include "model/program/task_price.h"
+#include "scenarios/gpu_profile_reader.h"
 #include "scenarios/zoo.h"
 #include "tests/simulate/job_fixture.h"
 
@@ -90,6 +94,91 @@ TEST(Lowering, WindowsSeeTheirMeanKeys) {
   EXPECT_NEAR(keys(4096, 1), 3072, 1);
   EXPECT_NEAR(keys(4096, 2), 3584, 1);
   EXPECT_NEAR(keys(128, 2), (127 + 4096) / 2.0, 1);
+}
+
+// Two sequences on two context ranks are as many tokens and FLOP a rank as one sequence on one. By
+// hand, forward, 32 heads of 128: the causal block of a rank's own 2,048 tokens, 2,048 by 1,024
+// without a mask, and a merge: fp32 output in and out, the 16-bit one of the step in, statistics
+// of both in and one out.
+TEST(Lowering, RingStepsAreHalfBlocksAndAreMerged) {
+  model::Job job = job_from(kLlama);
+  job.plan.tensor = 1;
+  job.plan.sequence_parallel = false;
+  job.plan.context = 2;
+  job.plan.micro_batch = 2;
+  const model::TaskOps ops = lowered(job, {.dense_layers = 3});
+  std::map<std::string, model::MicroOp> by_name;
+  for (const model::MicroOp& op : ops.forward) by_name[std::string(op.name)] = op;
+  const model::AttentionShape& own = by_name.at("attention").attention;
+  EXPECT_TRUE(own.causal);
+  EXPECT_EQ(own.query_length, 2048);
+  EXPECT_EQ(own.key_length, 2048);
+  const model::AttentionShape& step = by_name.at("attention.step").attention;
+  EXPECT_FALSE(step.causal);
+  EXPECT_EQ(step.query_length, 2048);
+  EXPECT_EQ(step.key_length, 1024);
+  const double rows = 2.0 * 32 * 2048;
+  EXPECT_DOUBLE_EQ(by_name.at("attention.merge").read.value, rows * (128 * (4 + 2) + 2 * 4));
+  EXPECT_DOUBLE_EQ(by_name.at("attention.merge").written.value, rows * (128 * 4 + 4));
+  EXPECT_EQ(by_name.at("attention.step").count, 3);
+
+  job.plan.context = 8;
+  job.plan.recompute = model::RecomputeKind::Full;
+  job.plan.recompute_layers = 2;
+  for (const model::MicroOp& op : lowered(job, {.dense_layers = 3}).backward) {
+    if (op.name == "attention.step") {
+      EXPECT_EQ(op.count, 2 * 7);
+    }
+    if (op.name == "attention") {
+      EXPECT_EQ(op.count, 2);
+    }
+    if (op.name == "attention.ring.backward") {
+      EXPECT_EQ(op.count, 3 * 7);
+    }
+  }
+}
+
+// Of the core attention, per token: context parallelism does the same FLOP in smaller pieces, so it
+// is never the cheaper one.
+TEST(Lowering, ContextIsNeverCheaperAtTheSameFlop) {
+  const char* gpus[] = {"dgx-h100", "dgx-a100-80g"};
+  for (const std::string gpu : gpus) {
+    for (const std::int64_t sequence : {2048, 4096, 8192, 32768, 131072}) {
+      model::Job job =
+          job_from("model: {name: llama-3-8b, sequence_length: " + std::to_string(sequence) +
+                   "}\ncluster: {nodes: [{type: " + gpu +
+                   ", count: 1}]}\nplan: {data: 8, micro_batch: 1, global_batch: 8}\n");
+      job.profile = scenarios::gpu_profile(job.cluster.groups.front().gpu).value();
+      const auto core = [&](bool backward) {
+        const model::TaskOps ops = lowered(job, {.dense_layers = 1});
+        std::pair<double, double> sum;  // FLOP and seconds.
+        for (const model::MicroOp& op : backward ? ops.backward : ops.forward) {
+          if (op.kind == model::MicroOpKind::Collective || !op.name.starts_with("attention"))
+            continue;
+          sum.first += op.count * op.flop.value;
+          sum.second +=
+              op.count * model::compute_time(op, job.cluster.groups.front().gpu, job.profile).value;
+        }
+        return sum;
+      };
+      for (const bool backward : {false, true}) {
+        job.plan.context = 1;
+        job.plan.micro_batch = 1;
+        const auto [flop, alone] = core(backward);
+        double before = alone;
+        for (const int context : {2, 4, 8}) {
+          SCOPED_TRACE(gpu + (backward ? " backward " : " forward ") + std::to_string(sequence) +
+                       " tokens, context " + std::to_string(context));
+          job.plan.context = context;
+          job.plan.micro_batch = context;
+          const auto [same, time] = core(backward);
+          EXPECT_NEAR(same / flop, 1, 1e-9);
+          EXPECT_GT(time, before);
+          before = time;
+        }
+      }
+    }
+  }
 }
 
 // A chunk of 2 dense and 3 expert layers, the first 3 layers recomputed: both dense ones, one

@@ -45,7 +45,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"mpi", {"mpi.h"}, {"cli/mpi/mpi_plugin."}},
       {"googletest", {"gtest/", "gmock/"}, {}},
       {"benchmark", {"benchmark/"}, {}},
-      {"dlfcn", {"dlfcn.h"}, {}},
+      {"dlfcn", {"dlfcn.h", "link.h"}, {}},
       {"posix",
        {"unistd.h", "sys/", "fcntl.h", "poll.h", "pthread.h", "sched.h", "netdb.h", "netinet/",
         "arpa/", "signal.h", "spawn.h"},
