@@ -12,6 +12,13 @@ std::string shortly(double value) {
   return text;
 }
 
+// Down and period may differ in a far digit, and that is what the link has left.
+std::string in_ms(Seconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.10g ms", 1e3 * time.value);
+  return text;
+}
+
 }  // namespace
 
 std::string_view name_of(DisturbanceKind kind) {
@@ -49,8 +56,7 @@ std::string to_text(const Disturbance& d) {
     case DisturbanceKind::SlowLink:
       return cable + " at 1/" + shortly(d.factor);
     case DisturbanceKind::FlappingLink:
-      return cable + " down " + shortly(1e3 * d.down.value) + " ms of every " +
-             shortly(1e3 * d.period.value) + " ms";
+      return cable + " down " + in_ms(d.down) + " of every " + in_ms(d.period);
     case DisturbanceKind::PcieWidth:
       return name + " " + d.at + " × " + std::to_string(d.lanes);
     case DisturbanceKind::DeadNic:

@@ -1,12 +1,15 @@
 #include "scenarios/disturbance_reader.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "model/topology/fabric_topology.h"
+#include "model/topology/router.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -15,6 +18,12 @@ using model::Disturbance;
 using model::DisturbanceKind;
 
 constexpr NumberRange kFactor{.min = 1, .max = 1e6};
+
+std::string shortly(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
 
 // "n3/gpu2" of the GPU that has this number when machines are filled in order; its clock, too.
 struct Place {
@@ -111,6 +120,7 @@ class DisturbanceReader {
     const auto rank = reader_.integer("rank", {.min = 0, .max = 10'000'000});
     const auto name = reader_.text("gpu");
     if (!rank && !name) reader_.require("rank", "a number of a GPU, or gpu with its name");
+    only_one_of("rank", "gpu");
     const model::Gpu* gpu = cluster_.groups.empty() ? nullptr : &cluster_.groups.front().gpu;
     if (rank) {
       const auto place = place_of(*rank, cluster_);
@@ -126,11 +136,10 @@ class DisturbanceReader {
     }
     const auto factor = reader_.number("factor", kFactor);
     const auto clock = reader_.read("clock", parse_frequency);
-    if (factor.has_value() == clock.has_value()) {
-      reader_.error_at(reader_.node(), "factor", "one of factor and clock has to be given",
-                       "factor: 1.3, or clock: 1.2 GHz");
-      return;
-    }
+    only_one_of("factor", "clock");
+    if (!reader_.has("clock"))
+      reader_.require("factor", "one of factor and clock: 1.3, or clock: 1.2 GHz");
+    if (!factor && !clock) return;  // Said already.
     // Time goes with the clock for what computes; memory-bound kernels slow less.
     d.factor = factor ? *factor : clock_factor(*clock, gpu);
   }
@@ -140,8 +149,15 @@ class DisturbanceReader {
     const double factor = gpu->boost_clock.value / clock.value;
     if (factor >= 1) return factor;
     reader_.error_at(*reader_.find("clock"), "clock", "is above the boost clock",
-                     "at most " + std::to_string(gpu->boost_clock.value / 1e9) + " GHz");
+                     "at most " + shortly(gpu->boost_clock.value / 1e9) + " GHz");
     return 1;
+  }
+
+  void only_one_of(std::string_view one, std::string_view other) {
+    if (!reader_.has(one) || !reader_.has(other)) return;
+    reader_.error_at(*reader_.find(other), other,
+                     "contradicts " + std::string(one) + ", which is given too",
+                     "one of " + std::string(one) + " and " + std::string(other));
   }
 
   void read_cable(Disturbance& d) {
@@ -172,6 +188,32 @@ std::vector<std::string> parts_of(const Disturbance& d) {
   return parts;
 }
 
+model::RankId gpu_named(const model::Topology& topology, const std::string& name) {
+  model::RankId rank{0};
+  while (rank.value < topology.num_gpus() && topology.vertex(topology.gpu(rank)).name != name) {
+    ++rank.value;
+  }
+  return rank;
+}
+
+// No job sends more than the narrowest link of its way takes.
+void check_rate(MapReader& scenario, const TreeNode& item, const std::string& key,
+                const model::Topology& topology, const Disturbance& d) {
+  const model::RankId from = gpu_named(topology, d.at), to = gpu_named(topology, d.to);
+  for (const auto& [rank, name] : {std::pair(from, d.at), std::pair(to, d.to)}) {
+    if (rank.value < topology.num_gpus()) continue;
+    return scenario.error_at(item, key, quoted(name) + " is no GPU", "a GPU, such as n0/gpu0");
+  }
+  if (from == to) {
+    return scenario.error_at(item, key, "from and to are one GPU", "two GPUs");
+  }
+  const auto route = model::Router(topology).route({from, to});
+  if (!route || d.rate <= route->bandwidth) return;  // Without a way: said where it is used.
+  scenario.error_at(item, key + ".rate",
+                    "is above what the narrowest link from " + d.at + " to " + d.to + " takes",
+                    "at most " + shortly(route->bandwidth.value / 1e9) + " GB/s");
+}
+
 // Requires: one disturbance for each item.
 void check_names(MapReader& scenario, const TreeNode& list, const model::Cluster& cluster,
                  const std::vector<Disturbance>& disturbances) {
@@ -191,6 +233,9 @@ void check_names(MapReader& scenario, const TreeNode& list, const model::Cluster
       scenario.error_at(list.items[i], key, "the cluster has no part " + quoted(part),
                         "names as 'megatwin topology show' prints them, such as n0/gpu0, n0/nic1, "
                         "rail0/leaf0");
+    }
+    if (known && d.kind == DisturbanceKind::Background) {
+      check_rate(scenario, list.items[i], key, *topology, d);
     }
     const bool cable =
         d.kind == DisturbanceKind::SlowLink || d.kind == DisturbanceKind::FlappingLink;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/rank_layout.h"
+#include "sim/group_lanes.h"
 #include "sim/job_network.h"
 
 namespace megatwin::sim {
@@ -14,6 +16,7 @@ namespace {
 
 using model::Disturbance;
 using model::DisturbanceKind;
+using model::GroupKind;
 using model::Instant;
 using model::Seconds;
 
@@ -25,11 +28,53 @@ std::string text(const char* format, double value) {
   std::snprintf(buffer, sizeof buffer, format, value);
   return buffer;
 }
-std::string in_ms(Seconds time) { return text("%.3f ms", 1e3 * time.value); }
+// Steps are compared to the microsecond; nobody reads millions of milliseconds.
+std::string in_ms(Seconds time) {
+  if (time.value >= 7200) return text("%.2f h", time.value / 3600);
+  return time.value >= 120 ? text("%.3f s", time.value) : text("%.3f ms", 1e3 * time.value);
+}
 std::string in_ms(Instant time) { return in_ms(model::to_seconds(time)); }
 std::string change(Seconds from, Seconds to) {
   return in_ms(to) + " instead of " + in_ms(from) +
          text(" (%+.2f %%)", 100 * (ratio(to / from) - 1));
+}
+
+// Whether a ring, an all-to-all or a message between stages takes the cable in either direction.
+bool sends_over(const model::Job& job, const Disturbance& cable) {
+  const auto built = JobNetwork::build(job);
+  if (!built) return false;
+  JobNetwork& network = **built;
+  const model::LinkId there = network.topology().find_link(cable.at, cable.to);
+  const model::LinkId back = network.topology().find_link(cable.to, cable.at);
+  const auto takes = [&](const model::FlowKey& key) {
+    const auto way = network.way(key);
+    return way && std::any_of(way->route.links.begin(), way->route.links.end(),
+                              [&](model::LinkId link) { return link == there || link == back; });
+  };
+  const model::RankLayout layout(job.plan);
+  for (model::RankId rank{0}; rank.value < job.plan.gpus(); ++rank.value) {
+    model::RankCoordinates next = layout.coordinates(rank);
+    next.pipeline = (next.pipeline + 1) % job.plan.pipeline;
+    const model::RankId to = layout.rank_at(next);
+    if (to != rank && (takes({rank, to}) || takes({to, rank}))) return true;
+    for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::Data,
+                                 GroupKind::Expert, GroupKind::ExpertData}) {
+      const bool experts = kind == GroupKind::Expert || kind == GroupKind::ExpertData;
+      if (experts && !job.transformer.experts) continue;
+      if (layout.group_size(kind) < 2 || layout.leader(kind, rank) != rank) continue;
+      const std::vector<model::RankId> members = layout.members(kind, rank);
+      if (!uses_network(network, members)) continue;
+      constexpr model::BytesPerSecond kAny{1};
+      const std::vector<GroupLane> lanes = kind == GroupKind::Expert
+                                               ? pair_lanes(network, members, kAny)
+                                               : ring_lanes(network, members, kAny);
+      if (std::any_of(lanes.begin(), lanes.end(),
+                      [&](const GroupLane& lane) { return takes(lane.key); })) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 // Folded replicas: rank r of the result stands for several; it is named by its first.
@@ -39,10 +84,17 @@ class Chain {
       : job_(job), plain_(plain), disturbed_(disturbed), p_(job.plan.pipeline) {}
 
   std::vector<std::string> lines() {
-    for (const Disturbance& d : job_.disturbances) name_rank(d);
+    for (const Disturbance& d : job_.disturbances) {
+      name_rank(d);
+      name_idle(d);
+    }
     name_units();
     name_program();
     name_links();
+    if (lines_.empty() && job_.network != model::NetworkKind::Analytic) {
+      lines_.emplace_back(
+          "no flow of this job takes longer: none passes there, or what is left has room for it");
+    }
     name_ends();
     return std::move(lines_);
   }
@@ -71,6 +123,32 @@ class Chain {
               " ranks waits for it in every layer";
     }
     lines_.push_back(std::move(line));
+  }
+
+  // What a disturbance has nothing to act on.
+  void name_idle(const Disturbance& d) {
+    if (d.kind == DisturbanceKind::ExpertImbalance && !job_.transformer.experts) {
+      lines_.push_back("the model has no experts: expert-imbalance changes nothing");
+    }
+    if (d.kind == DisturbanceKind::SlowStorage) {
+      lines_.emplace_back(job_.failures
+                              ? "slow-storage changes checkpoints, not the step: see the weeks of "
+                                "training under failures"
+                              : "checkpoints are written under failures, and none are given: "
+                                "slow-storage changes nothing");
+    }
+    const bool cable =
+        d.kind == DisturbanceKind::SlowLink || d.kind == DisturbanceKind::FlappingLink;
+    if (!cable) return;
+    const auto ends = [&](const LinkLoad& load) {
+      return load.link == d.at + " -> " + d.to || load.link == d.to + " -> " + d.at;
+    };
+    if (std::any_of(disturbed_.links.begin(), disturbed_.links.end(), ends)) return;
+    lines_.push_back("the cable from " + d.at + " to " + d.to +
+                     (sends_over(job_, d)
+                          ? " is not among the links that delay this job most: what is left has "
+                            "room for what the job sends there"
+                          : " carries nothing of this job"));
   }
 
   // Ranks whose tasks take longer, the worst first.

@@ -1,6 +1,10 @@
 #include "sim/goodput_report.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "model/reliability.h"
 
@@ -15,6 +19,8 @@ using model::Seconds;
 // model wrote 2.3 TiB, 14.4 B a parameter (stas00/ml-engineering).
 constexpr double kBytesPerParameter = 14;
 constexpr int kSearchRuns = 100;
+// Part of the time in which too few spares are borne.
+constexpr double kShortage = 0.01;
 
 BytesPerSecond storage_of(const model::Job& job) {
   BytesPerSecond rate = job.failures->storage;
@@ -46,6 +52,44 @@ void fill_checkpoint(const model::Job& job, GoodputReport& answer) {
   } else {
     answer.job.checkpoint_blocks = answer.job.checkpoint_durable = written;
   }
+}
+
+std::string in_days(Seconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g d", time.value / 86400);
+  return text;
+}
+
+std::string in_percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+void warn_of_no_checkpoint(const GoodputReport& answer, std::vector<std::string>& warnings) {
+  const Seconds first = answer.job.interval + answer.job.checkpoint_blocks;
+  if (first <= answer.job.span) return;
+  warnings.push_back("no checkpoint is ever written: the first is due after " + in_days(first) +
+                     " of work, the span is " + in_days(answer.job.span) +
+                     "; every failure starts the job anew");
+}
+
+// Nodes away are Poisson by failures and repair as long as the job does not wait.
+void warn_of_few_spares(const GoodputReport& answer, std::vector<std::string>& warnings) {
+  const GoodputJob& job = answer.job;
+  if (job.spares < 0) return;
+  const double per_day = 86400 / answer.mean_time_between_failures.value;
+  const int enough = model::spare_nodes(per_day, job.repair, kShortage);
+  const double lost = answer.spread.waiting + answer.spread.shrunk;
+  if (enough <= job.spares || lost < kShortage) return;
+  char away[32];
+  std::snprintf(away, sizeof away, "%.3g", per_day * job.repair.value / 86400);
+  warnings.push_back("spares are short: " + in_percent(lost) +
+                     " of the time goes to waiting for nodes and missing replicas, which the "
+                     "closed form and the effective training time ratio do not know; " +
+                     away + " nodes are in repair on average, and with " + std::to_string(enough) +
+                     " spares instead of " + std::to_string(job.spares) +
+                     " they would suffice 99 % of the time");
 }
 
 }  // namespace
@@ -80,11 +124,12 @@ void fill_goodput(const model::Job& job, SimulationReport& report) {
                                              .restart = outage,
                                              .mean_time_to_failure = cost.mean_time_to_failure,
                                              .restart_can_fail = plan.restart_can_fail});
-  answer.expected_ratio =
-      model::expected_training_time_ratio({.mean_time_to_failure = cost.mean_time_to_failure,
-                                           .restart = outage,
-                                           .write = answer.job.checkpoint_blocks,
-                                           .interval = answer.job.interval});
+  // The form is linear in failures: below 0 where an interval sees several of them.
+  answer.expected_ratio = std::max(
+      0.0, model::expected_training_time_ratio({.mean_time_to_failure = cost.mean_time_to_failure,
+                                                .restart = outage,
+                                                .write = answer.job.checkpoint_blocks,
+                                                .interval = answer.job.interval}));
   answer.seeds = plan.seeds;
   answer.first_seed = job.seed;
   answer.spread = goodput_spread(answer.job, plan.seeds, job.seed);
@@ -101,6 +146,8 @@ void fill_goodput(const model::Job& job, SimulationReport& report) {
         "A replica that drops out takes its part of the batch with it; the rest of the step is as "
         "long as before.");
   }
+  warn_of_no_checkpoint(answer, report.warnings);
+  warn_of_few_spares(answer, report.warnings);
   report.goodput = std::move(answer);
 }
 

@@ -109,6 +109,11 @@ bool needs_network(const model::Job& job) {
   });
 }
 
+model::NetworkKind network_of(const model::Job& job) {
+  const bool analytic = job.network == model::NetworkKind::Analytic;
+  return analytic && needs_network(job) ? model::NetworkKind::MaxMin : job.network;
+}
+
 void JobNetwork::narrow(LinkId link, double factor) {
   disturbed_.set_bandwidth(link, disturbed_.link(link).bandwidth / factor);
   for (const VertexId end : {disturbed_.link(link).from, disturbed_.link(link).to}) {
@@ -193,7 +198,9 @@ model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& j
     if (!from || !to) return model::fail(no_part(d, "GPU " + (from ? d.to : d.at)));
     MEGATWIN_TRY(model::Route route, network->router_->route({*from, *to}));
     if (route.links.empty()) return model::fail(no_part(d, "way from " + d.at + " to itself"));
-    network->background_.push_back({std::move(route), d.rate, *from});
+    // The other job, too, gets no more through a wire than the wire takes.
+    const model::BytesPerSecond rate = std::min(d.rate, route.bandwidth);
+    network->background_.push_back({std::move(route), rate, *from});
   }
   return network;
 }

@@ -67,6 +67,10 @@ std::vector<double> compute_factors(const model::Job& job);
 // Whether the step has to be laid out over the network, rank by rank.
 bool needs_network(const model::Job& job);
 
+// What the step is laid out by: the job's own network, but fair shares instead of closed forms when
+// a disturbance strikes links. There flows meet that are alone in the closed forms.
+model::NetworkKind network_of(const model::Job& job);
+
 }  // namespace megatwin::sim
 
 #endif  // MEGATWIN_SIM_JOB_NETWORK_H_

@@ -274,6 +274,18 @@ model::Result<SimulationReport> decoupled_report_of(const Job& job,
   return report;
 }
 
+// Disturbed links and their undisturbed likeness are laid out alike, so that only the disturbance
+// is between them.
+Job on_shared_links(Job job) {
+  const model::NetworkKind network = network_of(job);
+  if (network == job.network) return job;
+  job.network = network;
+  job.assumptions.emplace_back(
+      "A disturbance of a link needs flows that share links: network maxmin is taken for the step "
+      "with and without it.");
+  return job;
+}
+
 // What the report says of the network beside the name.
 void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
   report.network_flows = run.flows;
@@ -285,8 +297,11 @@ void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
       "closed forms; inside a task, traffic that hides behind compute goes on hiding.");
 }
 
-model::Result<SimulationReport> report_of(const Job& job, const SimulateOptions& options) {
-  if (job.plan.schedule == model::ScheduleKind::Decoupled) return decoupled_report_of(job, options);
+model::Result<SimulationReport> report_of(const Job& given, const SimulateOptions& options) {
+  if (given.plan.schedule == model::ScheduleKind::Decoupled) {
+    return decoupled_report_of(given, options);
+  }
+  const Job job = on_shared_links(given);
   const Engine engine = engine_of(job, options);
   const StepRunOptions how{.engine = engine,
                            .effects = options.effects,

@@ -240,7 +240,12 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
                              .multiplicities = std::vector<int>(classes.size(), 1),
                              .timeline = options.timeline});
   run.links = std::move(flows.links);
-  run.links.insert(run.links.end(), contention.links.begin(), contention.links.end());
+  // A link of both stands as the whole step saw it, with all its users.
+  for (LinkLoad& load : contention.links) {
+    const bool listed = std::any_of(run.links.begin(), run.links.end(),
+                                    [&](const LinkLoad& l) { return l.link == load.link; });
+    if (!listed) run.links.push_back(std::move(load));
+  }
   run.flows = flows.flows;
   run.closed_form = flows.closed_form;
   return true;
@@ -353,6 +358,7 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
   }
   if (needs_network(job)) {
     MEGATWIN_ASSERT(!model::is_dynamic(job.plan.schedule), "flows need orders known beforehand");
+    MEGATWIN_ASSERT(job.network == network_of(job), "closed forms share no link");
     MEGATWIN_TRY([[maybe_unused]] const bool done, run_on_network(job, priced, options, run));
     run.unit = reported_unit(job, run);
     return run;

@@ -46,7 +46,7 @@ std::string curve_table(const PurchaseSummary& summary, const sim::OfferCurve& c
   for (const std::size_t i : curve.options) {
     const PurchaseOption& option = summary.answer.options[i];
     std::string mark = i == summary.answer.choice ? "taken" : "";
-    if (i == curve.knee) mark += mark.empty() ? "knee" : ", knee";
+    if (i == curve.knee) mark += (mark.empty() ? "" : ", ") + knee_mark(curve);
     html += fmt::format(
         "<tr><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td>{}</td>"
         "<td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>"

@@ -35,9 +35,10 @@ std::string money_cell(const PurchaseOption& option) {
 void add_head(const PurchaseSummary& summary, std::string& text) {
   text += fmt::format("{}, {} tokens{}\n", summary.job.transformer.name,
                       format_short(summary.wish.tokens), limits_text(summary.wish));
-  text += fmt::format("{} numbers of {} kinds of machines tried; {}\n",
-                      format_count(std::ssize(summary.answer.options)),
-                      format_count(std::ssize(summary.wish.offers)), format_time(summary.elapsed));
+  const auto offers = std::ssize(summary.wish.offers);
+  text += fmt::format("{} numbers of {} {} of machines tried; {}\n",
+                      format_count(std::ssize(summary.answer.options)), format_count(offers),
+                      offers == 1 ? "kind" : "kinds", format_time(summary.elapsed));
 }
 
 void add_option(const PurchaseSummary& summary, const PurchaseOption& option, std::string& text) {
@@ -55,9 +56,10 @@ void add_option(const PurchaseSummary& summary, const PurchaseOption& option, st
   if (run.mean_time_to_failure) {
     std::string spread;
     if (const auto& goodput = summary.answer.goodput; goodput && summary.answer.choice) {
-      spread =
-          fmt::format("; simulated {}, 90 % of runs from {} to {}", format_percent(goodput->mean),
-                      format_percent(goodput->p05), format_percent(goodput->p95));
+      spread = fmt::format("; simulated {} on average, nine of ten runs from {} to {}{}",
+                           format_percent(goodput->mean), format_percent(goodput->p05),
+                           format_percent(goodput->p95),
+                           goodput->mean < goodput->p05 ? ", few runs far below" : "");
     }
     rows.push_back({"goodput", format_percent(run.goodput),
                     fmt::format("a failure every {}, {:.0f} expected, a checkpoint every {}{}",
@@ -84,7 +86,7 @@ void add_curves(const PurchaseSummary& summary, std::string& text) {
     for (const std::size_t i : curve.options) {
       const PurchaseOption& option = answer.options[i];
       std::string mark = i == answer.choice ? "→" : "";
-      if (i == curve.knee) mark += "knee";
+      if (i == curve.knee) mark += knee_mark(curve);
       rows.push_back({mark, format_count(option.machines), format_count(option.report.gpus),
                       describe_short(option.report.plan), format_time(option.report.step_time),
                       format_percent(option.report.mfu), format_percent(option.run.goodput),
@@ -229,6 +231,10 @@ void write_unmet(JsonWriter& json, const PurchaseSummary& summary, const sim::Un
 }
 
 }  // namespace
+
+std::string knee_mark(const sim::OfferCurve& curve) {
+  return curve.knee == curve.options.back() ? "no knee yet" : "knee";
+}
 
 std::string machines_text(const PurchaseSummary& summary, const PurchaseOption& option) {
   const auto& offer = summary.wish.offers[static_cast<std::size_t>(option.offer)];

@@ -24,6 +24,9 @@ std::string json_purchase(const PurchaseSummary& summary);
 // "128 of dgx-h100", "budget: $5,100,000 instead of $4,000,000": shared with the page.
 std::string machines_text(const PurchaseSummary& summary, const sim::PurchaseOption& option);
 std::string relaxation_text(const sim::UnmetWish::Relaxation& relaxation);
+// "knee", or "no knee yet" at the largest number on offer: nobody saw more machines stop paying.
+// Requires: the curve has options.
+std::string knee_mark(const sim::OfferCurve& curve);
 // "36.5 days, $1,205,136, 147 kW, 129 MWh".
 std::string run_text(const sim::TrainingRun& run);
 void write_training_run(JsonWriter& json, const sim::TrainingRun& run);

@@ -112,8 +112,15 @@ std::vector<LinkLoad> CappedWays::loads(const FlowSet& flows, const std::vector<
     for (const FlowIndex before : flows.after(sent.flow)) {
       start = std::max(start, finish[index(before)].value);
     }
-    const std::int32_t narrowest = carry(lanes_[index(sent.lane)], flow.size.value);
-    const double late = finish[index(sent.flow)].value - start - sent.alone;
+    const Lane& lane = lanes_[index(sent.lane)];
+    const double end = finish[index(sent.flow)].value;
+    if (lane.user.kind == FlowUser::Kind::Background) {
+      // Another job sends on after the step; its own delay is not the step's.
+      carry(lane, flow.size.value * std::min(1.0, span.value / end));
+      continue;
+    }
+    const std::int32_t narrowest = carry(lane, flow.size.value);
+    const double late = end - start - sent.alone;
     if (late > kRounding * sent.alone) delay[index(narrowest)] += late;
   }
   std::vector<std::size_t> order;
@@ -131,7 +138,9 @@ std::vector<LinkLoad> CappedWays::loads(const FlowSet& flows, const std::vector<
                   .demand = BytesPerSecond{demand_[index(id.value)]},
                   .carried = model::Bytes{carried[i]},
                   .delay = Seconds{delay[i]}};
-    load.full = carried[i] / (load.capacity.value * span.value);
+    // What others send after the step is faster than what they send beside it.
+    load.carried = std::min(load.carried, load.capacity * span);
+    load.full = ratio(load.carried / (load.capacity * span));
     name_users(id, load);
     loads.push_back(std::move(load));
   }

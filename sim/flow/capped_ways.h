@@ -31,7 +31,7 @@ struct LinkLoad {
   model::BytesPerSecond capacity, demand;  // Demand: if all its users sent at once.
   model::Bytes carried;
   double full = 0;       // Carried over what the step's time allows.
-  model::Seconds delay;  // Of the flows for which it was the narrowest, summed.
+  model::Seconds delay;  // Of the job's flows for which it was the narrowest, summed.
   int num_users = 0;
   std::vector<std::string> users;  // The first few, ranks that do the same in one.
 };

@@ -83,6 +83,11 @@ TEST(DisturbanceKeys, NameTheirGpu) {
   // An H100 boosts to 1,980 or 1,830 MHz by source; the catalogue's own clock counts.
   EXPECT_DOUBLE_EQ(job.disturbances[1].factor, job.cluster.groups[0].gpu.boost_clock.value / 990e6);
   EXPECT_EQ(job.disturbances[2].period.value, 0.1);
+  EXPECT_EQ(to_text(job.disturbances[2]),
+            "flapping-link n0/nic0 - leaf0 down 5 ms of every 100 ms");
+  model::Disturbance down = job.disturbances[2];
+  down.down = model::Seconds{0.0999999};
+  EXPECT_EQ(to_text(down), "flapping-link n0/nic0 - leaf0 down 99.9999 ms of every 100 ms");
 }
 
 TEST(DisturbanceKeys, AreRefusedWithPlaceAndReason) {
@@ -101,6 +106,29 @@ TEST(DisturbanceKeys, AreRefusedWithPlaceAndReason) {
   EXPECT_NE(fault("{kind: flapping-link, from: n0/nic0, to: leaf0, down: 2 s, every: 1 s}")
                 .find("never up"),
             std::string::npos);
+  EXPECT_NE(fault("{kind: background, from: n0/gpu0, to: n1/gpu0, rate: 500 GB/s}")
+                .find("allowed: at most 50 GB/s"),
+            std::string::npos);
+  EXPECT_NE(
+      fault("{kind: background, from: n0/gpu0, to: n0/gpu0, rate: 5 GB/s}").find("are one GPU"),
+      std::string::npos);
+  EXPECT_NE(fault("{kind: background, from: n0/nic0, to: n1/gpu0, rate: 5 GB/s}")
+                .find("'n0/nic0' is no GPU"),
+            std::string::npos);
+  EXPECT_EQ(fault("{kind: background, from: n0/gpu0, to: n1/gpu0, rate: 50 GB/s}"), "");
+  EXPECT_NE(fault("{kind: slow-gpu, rank: 1, gpu: n0/gpu2, factor: 2}")
+                .find("allowed: one of rank and gpu"),
+            std::string::npos);
+  EXPECT_NE(fault("{kind: slow-gpu, rank: 1, clock: 1 GHz, factor: 2}")
+                .find("allowed: one of factor and clock"),
+            std::string::npos);
+  EXPECT_NE(fault("{kind: slow-gpu, rank: 1}").find("clock: 1.2 GHz"), std::string::npos);
+  // One fault, one message.
+  for (const char* value : {"factor: 0.5", "clock: 90 GHz", "clock: 2"}) {
+    const std::string text = fault(std::string("{kind: slow-gpu, rank: 1, ") + value + "}");
+    EXPECT_EQ(text.find("allowed"), text.rfind("allowed")) << text;
+    EXPECT_NE(text, "") << value;
+  }
   EXPECT_NE(fault("{kind: gremlin}").find("allowed: slow-gpu, jitter"), std::string::npos);
   EXPECT_NE(fault("{kind: background, from: n0/gpu0, to: n1/gpu0, rate: 20}").find("has no unit"),
             std::string::npos);

@@ -1,4 +1,6 @@
 // `failures:` and `energy:` of a scenario, answered beside the step.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "model/reliability.h"
@@ -53,6 +55,39 @@ TEST(GoodputReport, StorageSaysWhatACheckpointCosts) {
                                     "disturbances: [{kind: slow-storage, bandwidth: 0.5 GB/s}]\n");
   EXPECT_DOUBLE_EQ(slow.goodput->job.checkpoint_blocks.value, bytes / 0.5e9);
   EXPECT_LT(slow.goodput->spread.mean, blocking.goodput->spread.mean);
+}
+
+bool warns(const SimulationReport& report, const std::string& words) {
+  return std::any_of(report.warnings.begin(), report.warnings.end(),
+                     [&](const std::string& w) { return w.find(words) != std::string::npos; });
+}
+
+// Sixty days to the first checkpoint of 54: the linear ratio was -23,209 %, and nothing was said.
+TEST(GoodputReport, WarnsWhenNoCheckpointIsWritten) {
+  const std::string head = "failures: {mean_time_between_failures: 3 h, span: 54 d, seeds: 5, ";
+  const SimulationReport never = run(head + "checkpoint: {blocks: 5 s, interval: 60 d}}\n");
+  EXPECT_EQ(never.goodput->expected_ratio, 0);
+  EXPECT_TRUE(warns(never, "no checkpoint is ever written: the first is due after 60 d"));
+  const SimulationReport hourly = run(head + "checkpoint: {blocks: 5 s, interval: 1 h}}\n");
+  EXPECT_GT(hourly.goodput->expected_ratio, 0);
+  EXPECT_FALSE(warns(hourly, "no checkpoint"));
+}
+
+// A failure every 3 h and repairs of 12 h: four nodes away on average. P(more than 9 away) is the
+// first Poisson tail below 1 % (0.8 %), and with 9 spares hardly anything waits.
+TEST(GoodputReport, SaysHowManySparesWouldDo) {
+  const auto with = [](const std::string& spares) {
+    return run(
+        "failures: {mean_time_between_failures: 3 h, span: 54 d, seeds: 50, repair: 12 h, "
+        "checkpoint: {blocks: 5 s}, spares: " +
+        spares + "}\n");
+  };
+  const SimulationReport few = with("2");
+  EXPECT_GT(few.goodput->spread.waiting, 0.2);
+  EXPECT_TRUE(warns(few, "4 nodes are in repair on average, and with 9 spares instead of 2"));
+  const SimulationReport enough = with("9");
+  EXPECT_LT(enough.goodput->spread.waiting, 0.01);
+  EXPECT_FALSE(warns(enough, "spares are short"));
 }
 
 // Two machines of which one is often away: without spares the job waits, or goes on without the

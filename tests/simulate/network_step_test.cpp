@@ -231,6 +231,87 @@ TEST(Disturbances, ADeadAdapterHalvesItsNeighbour) {
   EXPECT_TRUE(named);
 }
 
+// Two rings on rails of their own, tensor by tensor; the one that lost its adapter joins the
+// other's port. With closed forms asked for, it joined nobody. Twice a ring's rate over the port is
+// left.
+TEST(Disturbances, ADeadAdapterIsFeltWithClosedFormsToo) {
+  Layout layout{.machines = 2, .tensor = 2};
+  layout.network = "analytic";
+  layout.more = "disturbances: [{kind: dead-nic, nic: n1/nic2}]\n";
+  const model::Job job = job_of(layout);
+  const SimulationReport slow = report_of(job, {.sensitivities = false});
+  EXPECT_EQ(slow.network, "maxmin");
+  model::Job plain = job;
+  plain.disturbances.clear();
+  plain.network = model::NetworkKind::MaxMin;
+  const SimulationReport before = report_of(plain, {.sensitivities = false});
+  EXPECT_EQ(before.step_time.value, slow.disturbed->undisturbed_step_time.value);
+  const double ring =
+      sim::ring_rate(plain, model::GroupKind::Data).value / 4;  // Four members a machine.
+  const double port = job.cluster.groups[0].node.nic_per_direction.value;
+  EXPECT_NEAR(ratio(slow.breakdown.exposed_dp / before.breakdown.exposed_dp), 2 * ring / port,
+              0.01 * 2 * ring / port);
+  // With PXN its ring leaves the other machine by the adapter on that rail, so that is full, too.
+  const bool named = std::any_of(slow.links.begin(), slow.links.end(), [](const auto& load) {
+    return load.link.find("/nic3") != std::string::npos;
+  });
+  EXPECT_TRUE(named);
+}
+
+// Traffic of others goes on when the step has ended; no link is more than full, and their own delay
+// is not the job's: it is at most what all flows of the job together can wait in a step.
+TEST(Disturbances, OthersTrafficIsNotDelayedInTheReport) {
+  Layout layout;
+  layout.more = "disturbances: [{kind: background, from: n0/gpu0, to: n4/gpu0, rate: 50 GB/s}]\n";
+  model::Job job = job_of(layout);
+  job.disturbances.front().rate = model::BytesPerSecond{500e9};  // Beyond what a file may say.
+  const SimulationReport shared = report_of(job, {.sensitivities = false});
+  ASSERT_FALSE(shared.links.empty());
+  for (const sim::LinkLoad& load : shared.links) {
+    EXPECT_LE(load.full, 1 + 1e-9) << load.link;
+    EXPECT_LE(load.demand, 2.0 * load.capacity) << load.link;
+    EXPECT_LT(load.delay, shared.step_time) << load.link;
+  }
+}
+
+// What changes nothing says why.
+TEST(Disturbances, WithoutEffectSayWhy) {
+  const auto chain = [](const std::string& entry) {
+    Layout layout;
+    layout.more = "disturbances: [" + entry + "]\n";
+    std::string lines;
+    const SimulationReport report = run(layout);
+    for (const std::string& line : report.disturbed->chain) lines += line + "\n";
+    return lines;
+  };
+  const auto says = [&](const std::string& entry, const std::string& words) {
+    return chain(entry).find(words) != std::string::npos;
+  };
+  EXPECT_TRUE(says("{kind: expert-imbalance, factor: 2}", "the model has no experts"));
+  EXPECT_TRUE(says("{kind: slow-storage, bandwidth: 1 GB/s}", "none are given"));
+  const std::string cable = "{kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: ";
+  EXPECT_TRUE(says(cable + "1.001}", "has room for"));
+  EXPECT_TRUE(says("{kind: slow-link, from: n0/pcie0, to: n0/socket0, factor: 4}",
+                   "carries nothing of this job"));
+  EXPECT_TRUE(says("{kind: background, from: n0/gpu0, to: n4/gpu0, rate: 1 kB/s}", "has room for"));
+  EXPECT_FALSE(says(cable + "4}", "has room for"));
+}
+
+// Closed forms of collectives and the step's flows both saw the link: it stood there twice, with
+// other users each time.
+TEST(Disturbances, ALinkIsListedOnce) {
+  Layout layout{.machines = 4, .tensor = 2, .pipeline = 2};
+  layout.more = "disturbances: [{kind: slow-link, from: n3/nic2, to: rail2/leaf0, factor: 4}]\n";
+  const SimulationReport slow = run(layout);
+  ASSERT_FALSE(slow.links.empty());
+  for (const sim::LinkLoad& load : slow.links) {
+    EXPECT_EQ(std::count_if(slow.links.begin(), slow.links.end(),
+                            [&](const sim::LinkLoad& l) { return l.link == load.link; }),
+              1)
+        << load.link;
+  }
+}
+
 TEST(Disturbances, BackgroundTrafficTakesItsShare) {
   Layout layout;
   layout.more = "disturbances: [{kind: background, from: n0/gpu0, to: n4/gpu0, rate: 50 GB/s}]\n";
