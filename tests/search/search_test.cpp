@@ -498,6 +498,42 @@ TEST(ImpossibleWish, ThatTheSearchItselfForbidsNamesTheConstraint) {
   }
 }
 
+// No A100 has fp8: with fewer machines and the same lists there is no plan either. Each way out
+// that is named leads to a plan under the lists that stay.
+TEST(ImpossibleWish, OnlyWaysOutThatWorkAreNamed) {
+  const scenarios::Scenario scenario =
+      scenario_from(yaml_of("llama-2-7b", 2, "megatron-core", 64) +
+                    "search: {precision: [fp8], tensor: [2], pipeline: [1]}\n");
+  const model::Job& job = scenario.jobs.front();
+  const auto space = sim::search_space(job, *scenario.search);
+  ASSERT_TRUE(space.has_value());
+  const auto result = sim::search(job, *space, {.num_threads = 2});
+  ASSERT_TRUE(result.impossible.has_value());
+  EXPECT_FALSE(result.impossible->reasons.empty());
+  ASSERT_EQ(result.impossible->relaxations.size(), 1U);
+  const auto& way = result.impossible->relaxations.front();
+  EXPECT_EQ(way.what, "search.precision: allow bf16");
+  ASSERT_TRUE(way.plan.has_value());
+  EXPECT_EQ(way.plan->tensor, 2);
+  EXPECT_EQ(way.plan->pipeline, 1);
+  EXPECT_EQ(way.plan->gpus(), 16);
+}
+
+// Lists that stay also bound what more machines may do.
+TEST(ImpossibleWish, MoreMachinesKeepTheLists) {
+  const model::Job job = job_from(yaml_of("gpt3-175b", 1, "megatron-core", 64));
+  sim::SearchSpace space = sim::whole_space(job);
+  space.tensor = {8};
+  space.zero = {1};
+  const auto result = sim::search(job, space, {.num_threads = 2});
+  ASSERT_TRUE(result.impossible.has_value());
+  for (const auto& way : result.impossible->relaxations) {
+    if (way.what.rfind("cluster", 0) != 0) continue;
+    EXPECT_EQ(way.plan->tensor, 8) << way.what;
+    EXPECT_EQ(way.plan->zero_stage, 1) << way.what;
+  }
+}
+
 // 31 layers (prime) on 16 GPUs with a pipeline of 4: an uneven split is found, nothing is dropped.
 TEST(ImpossibleWish, PrimeLayerCountsAreSplitUnevenly) {
   model::Job job = job_from(yaml_of("gpt-7.5b", 2, "megatron-core", 64));
