@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/files.h"
+#include "model/hardware.h"
 #include "model/layer_split.h"
 #include "scenarios/document.h"
 #include "scenarios/overrides.h"
@@ -118,6 +119,56 @@ std::string policy_line(const Plan& plan) {
   return "policy: {" + text + "}\n";
 }
 
+void add_latent(const model::LatentAttention& latent, std::vector<std::string>& all) {
+  const auto add = [&](const char* flag, std::int64_t value) {
+    all.push_back(fmt::format("--{} {}", flag, value));
+  };
+  all.emplace_back("--multi-latent-attention");
+  if (latent.q_lora_rank > 0) add("q-lora-rank", latent.q_lora_rank);
+  add("kv-lora-rank", latent.kv_lora_rank);
+  add("qk-head-dim", latent.qk_nope_head_dim);
+  add("qk-pos-emb-head-dim", latent.qk_rope_head_dim);
+  add("v-head-dim", latent.v_head_dim);
+  all.emplace_back("--qk-layernorm");  // Of the latent vectors.
+}
+
+// Which layers have experts, quoted: the shell would look for files of such a name. Runs of equal
+// layers as [0]*3+[1]*58. Nothing when all have.
+std::string layer_pattern(const model::Transformer& shape) {
+  std::string text;
+  std::int64_t dense = 0;
+  for (std::int64_t first = 0; first < shape.num_layers;) {
+    std::int64_t end = first;
+    while (end < shape.num_layers && shape.is_moe_layer(end) == shape.is_moe_layer(first)) ++end;
+    text += fmt::format("{}[{}]*{}", text.empty() ? "" : "+", shape.is_moe_layer(first) ? 1 : 0,
+                        end - first);
+    dense += shape.is_moe_layer(first) ? 0 : end - first;
+    first = end;
+  }
+  return dense == 0 ? std::string() : "'" + text + "'";
+}
+
+void add_experts(const model::Transformer& shape, std::vector<std::string>& all) {
+  const model::MixtureOfExperts& experts = *shape.experts;
+  const auto add = [&](const char* flag, std::int64_t value) {
+    all.push_back(fmt::format("--{} {}", flag, value));
+  };
+  add("num-experts", experts.num_experts);
+  add("moe-router-topk", experts.experts_per_token);
+  add("moe-ffn-hidden-size", experts.expert_ffn_size);
+  if (experts.shared_expert_ffn_size > 0) {
+    add("moe-shared-expert-intermediate-size", experts.shared_expert_ffn_size);
+  }
+  // A bias that only chooses the experts; Megatron-LM has it for sigmoid scores.
+  if (experts.router_bias && !experts.expert_bias) {
+    all.insert(all.end(),
+               {"--moe-router-score-function sigmoid", "--moe-router-enable-expert-bias"});
+  }
+  const std::string pattern = layer_pattern(shape);
+  if (!pattern.empty()) all.push_back("--moe-layer-freq " + pattern);
+  all.emplace_back("--moe-grouped-gemm");
+}
+
 void add_model(const model::Transformer& shape, std::vector<std::string>& all) {
   const auto add = [&](const char* flag, std::int64_t value) {
     all.push_back(fmt::format("--{} {}", flag, value));
@@ -126,11 +177,11 @@ void add_model(const model::Transformer& shape, std::vector<std::string>& all) {
   add("hidden-size", shape.hidden_size);
   add("ffn-hidden-size", shape.ffn_hidden_size);
   add("num-attention-heads", shape.num_attention_heads);
-  if (shape.num_key_value_heads != shape.num_attention_heads) {
+  if (shape.num_key_value_heads != shape.num_attention_heads && !shape.latent) {
     all.emplace_back("--group-query-attention");
     add("num-query-groups", shape.num_key_value_heads);
   }
-  add("kv-channels", shape.head_dim);
+  add("kv-channels", shape.latent ? shape.latent->v_head_dim : shape.head_dim);
   add("seq-length", shape.sequence_length);
   add("max-position-embeddings", std::max(shape.max_position_embeddings, shape.sequence_length));
   add("vocab-size", shape.vocab_size);
@@ -145,19 +196,13 @@ void add_model(const model::Transformer& shape, std::vector<std::string>& all) {
   if (!shape.tied_embeddings) all.emplace_back("--untie-embeddings-and-output-weights");
   if (!shape.mlp_bias) all.emplace_back("--disable-bias-linear");
   if (shape.qkv_bias && !shape.mlp_bias) all.emplace_back("--add-qkv-bias");
-  if (shape.qk_norm) all.emplace_back("--qk-layernorm");
-  if (!shape.experts) return;
-  add("num-experts", shape.experts->num_experts);
-  add("moe-router-topk", shape.experts->experts_per_token);
-  add("moe-ffn-hidden-size", shape.experts->expert_ffn_size);
-  if (shape.experts->shared_expert_ffn_size > 0) {
-    add("moe-shared-expert-intermediate-size", shape.experts->shared_expert_ffn_size);
+  if (shape.latent) {
+    add_latent(*shape.latent, all);
+  } else if (shape.qk_norm) {
+    all.emplace_back("--qk-layernorm");
   }
-  if (shape.num_dense_first_layers > 0) {
-    all.push_back(fmt::format("--moe-layer-freq [0]*{}+[1]*{}", shape.num_dense_first_layers,
-                              shape.num_layers - shape.num_dense_first_layers));
-  }
-  all.emplace_back("--moe-grouped-gemm");
+  if (shape.num_mtp_layers > 0) add("mtp-num-layers", shape.num_mtp_layers);
+  if (shape.experts) add_experts(shape, all);
 }
 
 void add_precision(model::Precision precision, std::vector<std::string>& all) {
@@ -251,9 +296,9 @@ void add_plan(const Job& job, const Plan& plan, std::vector<std::string>& all) {
   if (plan.rank_order == "tp-cp-ep-pp-dp") all.emplace_back("--use-tp-pp-dp-mapping");
   if (!plan.layers_per_virtual_stage.empty()) {
     all.push_back("--pipeline-model-parallel-layout " + layout_of(job, plan));
-  } else if (plan.embedding_as_layer && plan.head_as_layer) {
-    all.emplace_back("--account-for-embedding-in-pipeline-split");
-    all.emplace_back("--account-for-loss-in-pipeline-split");
+  } else {
+    if (plan.embedding_as_layer) all.emplace_back("--account-for-embedding-in-pipeline-split");
+    if (plan.head_as_layer) all.emplace_back("--account-for-loss-in-pipeline-split");
   }
 }
 
@@ -277,6 +322,18 @@ std::string argument_array(const Job& job, const Plan& plan) {
     text += "    " + argument + "\n";
   }
   return text + ")\n";
+}
+
+// Megatron-LM refuses to start without one hardware queue where tensor or context ranks exchange
+// before Blackwell, and wants several, or none stated, beside its FSDP.
+std::string connections_line(const Job& job, const Plan& plan) {
+  if (plan.zero_stage >= 2) return "unset CUDA_DEVICE_MAX_CONNECTIONS\n";
+  const auto& groups = job.cluster.groups;
+  const bool has_older = std::any_of(groups.begin(), groups.end(), [](const auto& group) {
+    return group.gpu.architecture != model::GpuArchitecture::Blackwell;
+  });
+  const bool exchanges = plan.tensor > 1 || plan.context > 1;
+  return has_older && exchanges ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
 }
 
 int gpus_per_node(const Job& job) { return job.cluster.groups.front().node.num_gpus; }
@@ -316,16 +373,16 @@ std::string megatron_script(const Job& job, const Plan& plan) {
   return fmt::format(
              "#!/bin/bash\n"
              "# {} GPUs: tensor {}, pipeline {}, context {}, data {}.\n{}"
-             "GPUS_PER_NODE={}\nNUM_NODES={}\n"
+             "{}GPUS_PER_NODE={}\nNUM_NODES={}\n"
              "MASTER_ADDR=${{MASTER_ADDR:-localhost}}\nMASTER_PORT=${{MASTER_PORT:-6000}}\n"
              "NODE_RANK=${{NODE_RANK:-0}}\n"
              "WORLD_SIZE=$((GPUS_PER_NODE*NUM_NODES))\n\n",
              job.cluster.num_gpus(), plan.tensor, plan.pipeline, plan.context, plan.data,
-             remarks(plan), gpus_per_node(job), num_nodes(job)) +
+             remarks(plan), connections_line(job, plan), gpus_per_node(job), num_nodes(job)) +
          argument_array(job, plan) +
          "\ntorchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NUM_NODES \\\n"
          "    --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT \\\n"
-         "    pretrain_gpt.py ${MODEL_AND_PLAN_ARGS[@]} \"$@\"\n";
+         "    pretrain_gpt.py \"${MODEL_AND_PLAN_ARGS[@]}\" \"$@\"\n";
 }
 
 std::string slurm_script(const Job& job, const Plan& plan) {
@@ -336,15 +393,14 @@ std::string slurm_script(const Job& job, const Plan& plan) {
              "#SBATCH --ntasks-per-node={}\n"
              "#SBATCH --gpus-per-node={}\n"
              "#SBATCH --exclusive\n{}"
-             "GPUS_PER_NODE={}\nNUM_NODES={}\n"
-             "export CUDA_DEVICE_MAX_CONNECTIONS=1\n"
+             "{}GPUS_PER_NODE={}\nNUM_NODES={}\n"
              "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
              "export MASTER_PORT=${{MASTER_PORT:-6000}}\n\n",
              num_nodes(job), gpus_per_node(job), gpus_per_node(job), remarks(plan),
-             gpus_per_node(job), num_nodes(job)) +
+             connections_line(job, plan), gpus_per_node(job), num_nodes(job)) +
          argument_array(job, plan) +
          "\nsrun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS "
-         "exec python pretrain_gpt.py \"$@\"' train ${MODEL_AND_PLAN_ARGS[@]} \"$@\"\n";
+         "exec python pretrain_gpt.py \"$@\"' train \"${MODEL_AND_PLAN_ARGS[@]}\" \"$@\"\n";
 }
 
 std::string train_script(const Job& job, const Plan& plan) {

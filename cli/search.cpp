@@ -184,6 +184,7 @@ int answer(const Task& task, const SearchArguments& arguments, model::Processes*
   }
   const SearchSummary summary{
       .job = task.job,
+      .space = task.space,
       .result = result,
       .what_if = changes,
       .runs = runs,

@@ -9,7 +9,7 @@ namespace megatwin::scenarios {
 namespace {
 
 // Everything that changes a shape, a plan or a cost; other flags are listed as ignored.
-constexpr std::array<std::string_view, 72> kBearing = {
+constexpr std::array<std::string_view, 73> kBearing = {
     "account_for_embedding_in_pipeline_split",
     "account_for_loss_in_pipeline_split",
     "add_qkv_bias",
@@ -43,6 +43,7 @@ constexpr std::array<std::string_view, 72> kBearing = {
     "moe_ffn_hidden_size",
     "moe_grouped_gemm",
     "moe_layer_freq",
+    "moe_router_enable_expert_bias",
     "moe_router_topk",
     "moe_shared_expert_intermediate_size",
     "moe_token_dispatcher_type",
@@ -96,7 +97,7 @@ constexpr std::array<std::string_view, 13> kBearingToo = {"tp_comm_overlap",
                                                           "num_moe_layers",
                                                           "moe_extended_tp"};
 
-constexpr std::array<std::string_view, 32> kSwitches = {"account_for_embedding_in_pipeline_split",
+constexpr std::array<std::string_view, 33> kSwitches = {"account_for_embedding_in_pipeline_split",
                                                         "account_for_loss_in_pipeline_split",
                                                         "add_qkv_bias",
                                                         "bf16",
@@ -107,6 +108,7 @@ constexpr std::array<std::string_view, 32> kSwitches = {"account_for_embedding_i
                                                         "fp8_hybrid",
                                                         "group_query_attention",
                                                         "moe_grouped_gemm",
+                                                        "moe_router_enable_expert_bias",
                                                         "multi_latent_attention",
                                                         "no_async_tensor_model_parallel_allreduce",
                                                         "no_gradient_accumulation_fusion",

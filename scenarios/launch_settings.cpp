@@ -147,6 +147,7 @@ void read_experts(SettingReader& reader, Transformer& shape) {
   moe.experts_per_token = reader.integer_or("moe_router_topk", 2);
   moe.expert_ffn_size = reader.integer_or("moe_ffn_hidden_size", shape.ffn_hidden_size);
   moe.shared_expert_ffn_size = reader.integer_or("moe_shared_expert_intermediate_size", 0);
+  moe.router_bias = reader.on("moe_router_enable_expert_bias");
   shape.experts = moe;
   read_layer_pattern(reader, shape);
 }
@@ -160,6 +161,8 @@ void read_latent(SettingReader& reader, Transformer& shape) {
   latent.qk_rope_head_dim = reader.integer_or("qk_pos_emb_head_dim", 64);
   latent.v_head_dim = reader.integer_or("v_head_dim", 128);
   shape.latent = latent;
+  shape.head_dim = latent.qk_nope_head_dim + latent.qk_rope_head_dim;
+  shape.qk_norm = false;  // Those of the latent vectors are counted with them.
 }
 
 void read_heads(SettingReader& reader, Transformer& shape) {

@@ -292,7 +292,13 @@ class YamlLaunch {
       if (const TreeNode* model = entry.value.find("model")) read_base_model(*model, entry.value);
       // The trainer's own defaults train in bf16; a file only says so when it differs.
       settings_.emplace("bf16", "true");
+      const bool had_latent = settings_.contains("multi_latent_attention");
       for_each(*overrides, [&](const auto& key, const auto& value) { keep(key, value); });
+      if (had_latent && settings_["multi_latent_attention"] != "true") {
+        launch_.warnings.emplace_back(
+            "multi_latent_attention is switched off by this file: plain attention is counted, "
+            "not the model's own");
+      }
       return true;
     }
     return false;
@@ -336,7 +342,7 @@ class YamlLaunch {
     set("ffn_hidden_size", shape.ffn_hidden_size);
     set("num_attention_heads", shape.num_attention_heads);
     set("num_query_groups", shape.num_key_value_heads);
-    set("kv_channels", shape.head_dim);
+    set("kv_channels", shape.latent ? shape.latent->v_head_dim : shape.head_dim);
     set("vocab_size", shape.vocab_size);
     set("mtp_num_layers", shape.num_mtp_layers);
     settings_["group_query_attention"] = "true";
@@ -359,6 +365,7 @@ class YamlLaunch {
     set("num_experts", shape.experts->num_experts);
     set("moe_router_topk", shape.experts->experts_per_token);
     set("moe_ffn_hidden_size", shape.experts->expert_ffn_size);
+    if (shape.experts->router_bias) settings_["moe_router_enable_expert_bias"] = "true";
     set("moe_shared_expert_intermediate_size", shape.experts->shared_expert_ffn_size);
     if (shape.num_dense_first_layers > 0) {
       settings_["moe_layer_freq"] = "[0]*" + std::to_string(shape.num_dense_first_layers) +

@@ -10,6 +10,7 @@
 #include "cli/report/json_writer.h"
 #include "cli/report/plan_text.h"
 #include "cli/report/purchase_report.h"
+#include "sim/search/space_key.h"
 
 namespace megatwin::cli {
 namespace {
@@ -18,11 +19,19 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr std::size_t kLosersShown = 15;
 
-// The sizes in letters, then everything else that a search varies.
-std::string plan_cell(const model::Plan& plan) {
+// The sizes in letters, then everything else that a search varies; what stays as it is in the file
+// unless it is listed, where it was.
+std::string plan_cell(const SearchSummary& summary, const model::Plan& plan) {
   using sim::SpaceKey;
+  const auto is_told = [&](SpaceKey key) {
+    return num_values(summary.space, key) > 1 ||
+           value_text(plan, key) != value_text(summary.job.plan, key);
+  };
   std::string text = describe_short(plan);
   text += fmt::format(" b{}", plan.micro_batch);
+  if (is_told(SpaceKey::GlobalBatch)) text += fmt::format(" batch {}", plan.global_batch);
+  if (is_told(SpaceKey::Precision)) text += " " + value_text(plan, SpaceKey::Precision);
+  if (is_told(SpaceKey::Dispatcher)) text += " " + value_text(plan, SpaceKey::Dispatcher);
   if (plan.zero_stage > 0) text += fmt::format(" z{}", plan.zero_stage);
   if (plan.sequence_parallel && plan.tensor > 1) text += " sp";
   if (plan.pipeline > 1) text += " " + value_text(plan, SpaceKey::Schedule);
@@ -34,6 +43,15 @@ std::string plan_cell(const model::Plan& plan) {
   const std::string layers = value_text(plan, SpaceKey::Layers);
   if (layers != "even" && plan.pipeline > 1) text += " layers " + layers;
   return text;
+}
+
+// A step beside the first plan's, a sequence: batches may differ.
+std::string against_first(const SearchSummary& summary, const model::Plan& plan,
+                          model::Seconds time, model::Seconds first) {
+  const std::int64_t batch = summary.result.best.front().report.plan.global_batch;
+  return format_percent_change(model::ratio(sim::paced(summary.job, plan.global_batch, time) /
+                                            sim::paced(summary.job, batch, first)) -
+                               1);
 }
 
 std::string heading(const char* title) { return fmt::format("\n{}\n", title); }
@@ -51,34 +69,38 @@ void add_counts(const SearchSummary& summary, std::string& text) {
     text += "not searched: " + sentence + "\n";
 }
 
-std::vector<std::string> best_row(std::string place, const sim::SimulationReport& report,
-                                  model::Seconds first) {
+std::vector<std::string> best_row(const SearchSummary& summary, std::string place,
+                                  const sim::SimulationReport& report) {
   return {std::move(place),
-          plan_cell(report.plan),
+          plan_cell(summary, report.plan),
           format_time(report.step_time),
-          format_percent_change(model::ratio(report.step_time / first) - 1),
+          against_first(summary, report.plan, report.step_time,
+                        summary.result.best.front().report.step_time),
           format_percent(report.mfu),
           format_memory_number(report.memory_peak),
           format_percent(report.bubble_fraction)};
 }
 
-void add_best(const sim::SearchResult& result, std::string& text) {
+void add_best(const SearchSummary& summary, std::string& text) {
+  const sim::SearchResult& result = summary.result;
   const std::string& depth = result.best.front().depth;
   const char* by = depth.rfind("events", 0) == 0 ? "by" : "over";
   text += heading(fmt::format("Best plans (simulated {} {})", by, depth).c_str());
   Rows rows = {{"", "plan", "step", "", "MFU", "GiB", "bubble"}};
-  const model::Seconds first = result.best.front().report.step_time;
   for (std::size_t i = 0; i < result.best.size(); ++i) {
-    rows.push_back(best_row(std::to_string(i + 1), result.best[i].report, first));
+    rows.push_back(best_row(summary, std::to_string(i + 1), result.best[i].report));
   }
   if (result.baseline) {
     const std::string place =
         result.baseline_rank ? fmt::format("file ({})", *result.baseline_rank) : "file";
-    rows.push_back(best_row(place, result.baseline->report, first));
+    rows.push_back(best_row(summary, place, result.baseline->report));
   } else {
     text += "  the file's own plan is illegal, does not fit or is none that search can run\n";
   }
   text += format_table(rows, {false, false, true, true, true, true, true});
+  if (num_values(summary.space, sim::SpaceKey::GlobalBatch) > 1) {
+    text += "  in the order of the time a token, since the batch is searched; so are percentages\n";
+  }
   for (std::size_t i = 0; i < result.best.size(); ++i) {
     if (result.best[i].depth == result.depth) continue;
     text += fmt::format("  {} by {}: {}\n", i + 1, result.best[i].depth,
@@ -103,12 +125,16 @@ void add_runs(const SearchSummary& summary, std::string& text) {
   }
 }
 
-void add_losers(const sim::SearchResult& result, std::string& text) {
+void add_losers(const SearchSummary& summary, std::string& text) {
+  const sim::SearchResult& result = summary.result;
   if (result.losers.empty()) return;
-  text += heading("Why others lost (the best of each kind; without the term it would win)");
-  Rows rows = {{"plan", "step", "costs it", "what it loses by"}};
+  text += heading(
+      "Why others lost (the best of each kind; without the term it would win. Size: what the term "
+      "costs it beyond what it costs the winner)");
+  Rows rows = {{"plan", "step", "size", "what it loses by"}};
   const auto add = [&](const sim::Loser& loser) {
-    rows.push_back({plan_cell(loser.plan), loser.step_time ? format_time(*loser.step_time) : "",
+    rows.push_back({plan_cell(summary, loser.plan),
+                    loser.step_time ? format_time(*loser.step_time) : "",
                     loser.too_slow ? format_time(*loser.too_slow)
                                    : format_memory(loser.too_large.value_or(model::Bytes{})),
                     loser.reason});
@@ -121,12 +147,13 @@ void add_losers(const sim::SearchResult& result, std::string& text) {
   }
 }
 
-void add_front(const sim::SearchResult& result, std::string& text) {
+void add_front(const SearchSummary& summary, std::string& text) {
+  const sim::SearchResult& result = summary.result;
   text += heading("Front of time, memory, energy and cost (of one cluster, cost goes with time)");
   Rows rows = {{"plan", "step", "GiB", "energy a step", "cost a step"}};
   for (const sim::FrontPlan& point : result.front) {
     const sim::SimulationReport& report = point.report;
-    rows.push_back({plan_cell(report.plan), format_time(report.step_time),
+    rows.push_back({plan_cell(summary, report.plan), format_time(report.step_time),
                     format_memory_number(report.memory_peak),
                     format_energy_kwh(report.energy_per_step),
                     report.cost_per_step.value > 0 ? format_usd(report.cost_per_step) : "–"});
@@ -142,7 +169,8 @@ std::string outcome_of(const sim::SwitchEffect& effect) {
   return effect.fits ? "" : "does not fit: " + format_memory(*effect.memory);
 }
 
-void add_switches(const sim::SearchResult& result, std::string& text) {
+void add_switches(const SearchSummary& summary, std::string& text) {
+  const sim::SearchResult& result = summary.result;
   text += heading("One switch of the best plan at a time");
   Rows rows = {{"key", "from", "to", "step", "", ""}};
   const model::Seconds first = result.best.front().plain_time;
@@ -150,7 +178,7 @@ void add_switches(const sim::SearchResult& result, std::string& text) {
     if (!effect.step_time) continue;  // What is illegal is in the JSON.
     rows.push_back(
         {std::string(name_of(effect.key)), effect.from, effect.to, format_time(*effect.step_time),
-         format_percent_change(model::ratio(*effect.step_time / first) - 1), outcome_of(effect)});
+         against_first(summary, effect.plan, *effect.step_time, first), outcome_of(effect)});
   }
   text += format_table(rows, {false, true, true, true, true, false});
 }
@@ -165,17 +193,18 @@ void add_what_if(const SearchSummary& summary, std::string& text) {
       rows.push_back({change.change, "no plan is legal and fits", "", ""});
       continue;
     }
-    rows.push_back({change.change, plan_cell(change.best->plan),
+    rows.push_back({change.change, plan_cell(summary, change.best->plan),
                     format_time(change.best->step_time),
-                    format_percent_change(model::ratio(change.best->step_time / first) - 1)});
+                    against_first(summary, change.best->plan, change.best->step_time, first)});
   }
   text += format_table(rows, {false, false, true, true});
 }
 
-void add_impossible(const sim::ImpossibleWish& wish, std::string& text) {
+void add_impossible(const SearchSummary& summary, std::string& text) {
+  const sim::ImpossibleWish& wish = *summary.result.impossible;
   text += "\n" + wish.message + "\n";
   for (const std::string& reason : wish.reasons) text += "  " + reason + "\n";
-  if (wish.nearest) text += "  nearest: " + plan_cell(wish.nearest->report.plan) + "\n";
+  if (wish.nearest) text += "  nearest: " + plan_cell(summary, wish.nearest->report.plan) + "\n";
   if (wish.relaxations.empty()) {
     text += "  no single constraint of the search is to blame\n";
     return;
@@ -183,7 +212,7 @@ void add_impossible(const sim::ImpossibleWish& wish, std::string& text) {
   text += heading("Relax one of these, the first first");
   Rows rows;
   for (const auto& relaxation : wish.relaxations) {
-    rows.push_back({relaxation.what, relaxation.plan ? plan_cell(*relaxation.plan) : "",
+    rows.push_back({relaxation.what, relaxation.plan ? plan_cell(summary, *relaxation.plan) : "",
                     relaxation.step_time ? format_time(*relaxation.step_time) : ""});
   }
   text += format_table(rows, {false, false, true});
@@ -329,14 +358,14 @@ std::string terminal_search(const SearchSummary& summary) {
   std::string text;
   add_counts(summary, text);
   if (result.impossible) {
-    add_impossible(*result.impossible, text);
+    add_impossible(summary, text);
     return text;
   }
-  add_best(result, text);
+  add_best(summary, text);
   add_runs(summary, text);
-  add_losers(result, text);
-  add_front(result, text);
-  add_switches(result, text);
+  add_losers(summary, text);
+  add_front(summary, text);
+  add_switches(summary, text);
   add_what_if(summary, text);
   return text;
 }

@@ -15,6 +15,7 @@ namespace megatwin::cli {
 
 struct SearchSummary {
   const model::Job& job;
+  const sim::SearchSpace& space;
   const sim::SearchResult& result;
   const std::vector<sim::WhatIf>& what_if;  // Empty when it was not asked.
   // With a training section: the whole run with each of the best, and what to relax when none of

@@ -26,7 +26,7 @@ constexpr std::size_t kRoundMax = 1024;
 constexpr std::size_t kRoundOfAll = 4096;
 
 bool ranks_before(const Candidate& a, const Candidate& b) {
-  return std::tie(a.time, a.memory, a.code) < std::tie(b.time, b.memory, b.code);
+  return std::tuple(a.pace(), a.memory, a.code) < std::tuple(b.pace(), b.memory, b.code);
 }
 
 // The best times so far, of which the worst says what can still be pruned.
@@ -34,15 +34,15 @@ class BestTimes {
  public:
   explicit BestTimes(std::size_t count) : count_(count) {}
 
-  void add(Instant time) {
-    times_.insert(std::upper_bound(times_.begin(), times_.end(), time), time);
+  void add(double pace) {
+    times_.insert(std::upper_bound(times_.begin(), times_.end(), pace), pace);
     if (times_.size() > count_) times_.pop_back();
   }
-  bool prunes(Instant bound) const { return times_.size() == count_ && bound > times_.back(); }
+  bool prunes(double bound) const { return times_.size() == count_ && bound > times_.back(); }
 
  private:
   std::size_t count_;
-  std::vector<Instant> times_;
+  std::vector<double> times_;  // A sequence.
 };
 
 }  // namespace
@@ -107,7 +107,7 @@ void Candidates::enumerate(const ProgressCallback& progress) {
        .request = [](std::size_t /*i*/, ByteWriter& /*out*/) {},  // All list the same families.
        .take = [&](std::size_t /*i*/, ByteReader& in) { add(read_family_result(in)); }});
   std::sort(fitting_.begin(), fitting_.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.bound, a.code) < std::tie(b.bound, b.code);
+    return std::tuple(a.bound_pace(), a.code) < std::tuple(b.bound_pace(), b.code);
   });
 }
 
@@ -210,15 +210,15 @@ void Candidates::evaluate_best(std::size_t count, const ProgressCallback& progre
   BestTimes best(count);
   std::size_t next = 0;
   std::size_t round_size = std::min(kRoundFirst, std::max<std::size_t>(4 * count, 8));
-  while (next < fitting_.size() && !best.prunes(fitting_[next].bound)) {
+  while (next < fitting_.size() && !best.prunes(fitting_[next].bound_pace())) {
     std::vector<std::size_t> round;
     while (next < fitting_.size() && round.size() < round_size &&
-           !best.prunes(fitting_[next].bound)) {
+           !best.prunes(fitting_[next].bound_pace())) {
       if (!among || among(fitting_[next])) round.push_back(next);
       ++next;
     }
     evaluate(round);
-    for (const std::size_t place : round) best.add(fitting_[place].time);
+    for (const std::size_t place : round) best.add(fitting_[place].pace());
     round_size = std::min(2 * round_size, kRoundMax);
     if (progress) {
       progress({"evaluating plans", static_cast<std::int64_t>(next),
@@ -260,7 +260,7 @@ void Candidates::evaluate_front(double slack, const ProgressCallback& progress) 
 std::vector<std::size_t> Candidates::open_places(const std::vector<std::size_t>& by_memory,
                                                  double slack) const {
   std::vector<std::size_t> open;
-  std::optional<Instant> fastest;  // Of the evaluated plans up to `reach`.
+  std::optional<double> fastest;  // Of the evaluated plans up to `reach`, a sequence.
   std::size_t reach = 0;
   Bytes stretch_end{-1};
   for (const std::size_t place : by_memory) {
@@ -268,9 +268,9 @@ std::vector<std::size_t> Candidates::open_places(const std::vector<std::size_t>&
     const Bytes allowed = (1 + slack) * candidate.memory;
     for (; reach < by_memory.size() && fitting_[by_memory[reach]].memory <= allowed; ++reach) {
       const Candidate& other = fitting_[by_memory[reach]];
-      if (other.evaluated && (!fastest || other.time < *fastest)) fastest = other.time;
+      if (other.evaluated && (!fastest || other.pace() < *fastest)) fastest = other.pace();
     }
-    if (candidate.evaluated || (fastest && candidate.bound >= *fastest)) continue;
+    if (candidate.evaluated || (fastest && candidate.bound_pace() >= *fastest)) continue;
     if (candidate.memory <= stretch_end) {
       open.back() = std::min(open.back(), place);  // Places are in the order of bounds.
     } else {

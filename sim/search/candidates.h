@@ -30,7 +30,22 @@ struct Candidate {
   model::Instant bound;        // No schedule of the plan is faster.
   model::Instant time;         // When evaluated: the step without its overhead.
   model::Joules energy_bound;  // No step of the plan needs less.
+  model::Seconds overhead;     // Of the step, beside time and bound.
+  std::int64_t batch = 1;      // Sequences of a step.
+
+  model::Seconds step_time() const { return model::to_seconds(time) + overhead; }
+  // Seconds a sequence. Plans are compared by these, since batches may differ.
+  double pace() const { return step_time().value / static_cast<double>(batch); }
+  double bound_pace() const {
+    return (model::to_seconds(bound) + overhead).value / static_cast<double>(batch);
+  }
 };
+
+// What `time` of a step of `batch` sequences is for as many as the job's own batch has.
+inline model::Seconds paced(const model::Job& job, std::int64_t batch, model::Seconds time) {
+  if (batch == job.plan.global_batch) return time;
+  return static_cast<double>(job.plan.global_batch) / static_cast<double>(batch) * time;
+}
 
 // Of all legal plans with one value of one key.
 struct ValueCount {
@@ -101,7 +116,8 @@ class Candidates {
   const ValueCount& count(SpaceKey key, std::size_t index) const {
     return counts_[static_cast<std::size_t>(key)][index];
   }
-  // Places of evaluated candidates, fastest first; equals by memory, then as listed.
+  // Places of evaluated candidates, those with the least time a sequence first; equals by memory,
+  // then as listed.
   std::vector<std::size_t> ranking() const;
   // The first of ranking() that `among` takes.
   std::optional<std::size_t> fastest(const std::function<bool(const Candidate&)>& among) const;

@@ -31,7 +31,8 @@ class FrontSearch {
     std::vector<std::size_t> order(candidates_.fitting().size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::tuple(plan(a).energy_bound, a) < std::tuple(plan(b).energy_bound, b);
+      return std::tuple(share(plan(a)) * plan(a).energy_bound.value, a) <
+             std::tuple(share(plan(b)) * plan(b).energy_bound.value, b);
     });
     for (std::size_t next = 0; next < order.size() && front_.complete;) {
       std::vector<std::size_t> open;
@@ -51,6 +52,11 @@ class FrontSearch {
  private:
   const Candidate& plan(std::size_t place) const { return candidates_.fitting()[place]; }
 
+  // Of the plan's step, for as many sequences as the job's own batch has.
+  double share(const Candidate& candidate) const {
+    return static_cast<double>(job_.plan.global_batch) / static_cast<double>(candidate.batch);
+  }
+
   // The front of time and memory alone.
   std::vector<std::size_t> fast_and_lean() const {
     std::vector<std::size_t> places;
@@ -68,7 +74,11 @@ class FrontSearch {
     parallel_for(places.size(), candidates_.num_threads(), [&](std::size_t i, int /*thread*/) {
       const SimulationReport report =
           report_of_plan(job_, candidates_.plan(plan(places[i])), {.sensitivities = false});
-      found[i] = {places[i], report.step_time, report.memory_peak, report.energy_per_step};
+      const double part = share(plan(places[i]));
+      found[i] = {places[i],
+                  part * report.step_time,
+                  report.memory_peak,
+                  {part * report.energy_per_step.value}};
     });
     points_.insert(points_.end(), found.begin(), found.end());
     if (options_.progress) {
@@ -81,8 +91,10 @@ class FrontSearch {
   bool is_beaten(std::size_t place) const {
     const Candidate& candidate = plan(place);
     const Seconds bound = model::to_seconds(candidate.bound);
-    const Seconds least_time = candidate.evaluated ? model::to_seconds(candidate.time) : bound;
-    const Joules least_energy = candidate.energy_bound + idle_energy(job_, least_time - bound);
+    const Seconds least = candidate.evaluated ? model::to_seconds(candidate.time) : bound;
+    const Joules energy = candidate.energy_bound + idle_energy(job_, least - bound);
+    const Seconds least_time = share(candidate) * least;
+    const Joules least_energy{share(candidate) * energy.value};
     return std::any_of(points_.begin(), points_.end(), [&](const FrontPoint& point) {
       if (point.place == place) return true;
       return point.time <= least_time && is_as_small(point, candidate.memory, least_energy);

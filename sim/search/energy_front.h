@@ -14,9 +14,10 @@ namespace megatwin::sim {
 
 struct FrontPoint {
   std::size_t place = 0;  // Of Candidates::fitting().
+  // For as many sequences as the job's own batch has, since batches may differ.
   model::Seconds time;
   model::Bytes memory;
-  model::Joules energy;  // Of all GPUs over the step.
+  model::Joules energy;  // Of all GPUs.
 };
 
 struct EnergyFront {

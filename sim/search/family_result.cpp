@@ -35,6 +35,8 @@ FamilyResult family_result(const Job& job, const SearchSpace& space, Bytes memor
     const PricedPlan& priced = worker.pricer.price(plan);
     if (is_endless(plan, priced)) return;
     Candidate candidate{.code = code};
+    candidate.overhead = priced.step_overhead;
+    candidate.batch = plan.global_batch;
     candidate.memory = worker.memory(plan, priced);
     candidate.bound = step_lower_bound(plan, priced);
     candidate.energy_bound =

@@ -8,6 +8,7 @@
 #include "model/plan_check.h"
 #include "sim/search/best_plan.h"
 #include "sim/search/loser_reasons.h"
+#include "sim/search/plan_list.h"
 #include "sim/search/space_key.h"
 #include "sim/simulate.h"
 
@@ -31,24 +32,54 @@ std::optional<SimulationReport> best_of(const Job& job, const SearchSpace& space
 }
 
 // In the order in which people would rather give way.
-constexpr std::array<SpaceKey, 15> kKeysToFree = {
+constexpr std::array<SpaceKey, 18> kKeysToFree = {
     SpaceKey::RankOrder, SpaceKey::Layers,       SpaceKey::OverlapP2p, SpaceKey::SequenceParallel,
     SpaceKey::Schedule,  SpaceKey::ModelChunks,  SpaceKey::MicroBatch, SpaceKey::Recompute,
     SpaceKey::Zero,      SpaceKey::Data,         SpaceKey::Pipeline,   SpaceKey::Tensor,
-    SpaceKey::Context,   SpaceKey::ExpertTensor, SpaceKey::Expert};
+    SpaceKey::Context,   SpaceKey::ExpertTensor, SpaceKey::Expert,     SpaceKey::Dispatcher,
+    SpaceKey::Precision, SpaceKey::GlobalBatch};
+
+// These change what is trained: only when nothing else helps.
+bool changes_training(SpaceKey key) {
+  return key == SpaceKey::Precision || key == SpaceKey::GlobalBatch;
+}
+
+// What a key may take when its list is given up.
+SearchSpace free_space(const Job& job) {
+  SearchSpace space = whole_space(job);
+  if (job.plan.precision != model::Precision::Bf16) {
+    space.precision.push_back(model::Precision::Bf16);  // Every GPU that trains has it.
+  }
+  return space;
+}
+
+// The wish on another cluster or batch: lists that it names stay, the others are those of
+// `changed`.
+SearchSpace same_wish(const Job& job, const SearchSpace& space, const Job& changed) {
+  const SearchSpace whole = whole_space(job);
+  SearchSpace wished = whole_space(changed);
+  for (int i = 0; i < kNumSpaceKeys; ++i) {
+    const auto key = static_cast<SpaceKey>(i);
+    if (!same_list(space, whole, key)) copy_list(space, key, wished);
+  }
+  return wished;
+}
 
 void relax_keys(const Job& job, const SearchSpace& space, const SearchOptions& options,
                 ImpossibleWish& wish) {
-  const SearchSpace whole = whole_space(job);
-  for (const SpaceKey key : kKeysToFree) {
-    if (same_list(space, whole, key)) continue;
+  const SearchSpace free = free_space(job);
+  const auto find = [&](SpaceKey key) {
+    if (same_list(space, free, key)) return;
     SearchSpace wider = space;
-    copy_list(whole, key, wider);
+    copy_list(free, key, wider);
     const auto found = best_of(job, wider, options);
-    if (!found) continue;
+    if (!found) return;
     const std::string name(name_of(key));
     wish.relaxations.push_back({"search." + name + ": allow " + value_text(found->plan, key),
                                 found->plan, found->step_time});
+  };
+  for (const SpaceKey key : kKeysToFree) {
+    if (!changes_training(key) || wish.relaxations.empty()) find(key);
   }
   std::stable_sort(wish.relaxations.begin(), wish.relaxations.end(),
                    [](const auto& a, const auto& b) { return *a.step_time < *b.step_time; });
@@ -62,14 +93,15 @@ std::string machines_text(const Job& job, int count) {
          " GPUs)";
 }
 
-// The smallest number of machines, by doubling and halving the gap, on which some plan of the whole
-// space fits. A smaller one that happens to divide better can be missed.
-void relax_machines(const Job& job, const SearchOptions& options, ImpossibleWish& wish) {
+// The smallest number of machines, by doubling and halving the gap, on which some plan of the same
+// wish fits. A smaller one that happens to divide better can be missed.
+void relax_machines(const Job& job, const SearchSpace& space, const SearchOptions& options,
+                    ImpossibleWish& wish) {
   constexpr int kDoublings = 6;
   const auto best_on = [&](int count) {
     Job larger = job;
     larger.cluster.groups.front().count = count;
-    return best_of(larger, whole_space(larger), options);
+    return best_of(larger, same_wish(job, space, larger), options);
   };
   int fails = std::max(1, job.cluster.groups.front().count);
   int fits = 2 * fails;
@@ -89,26 +121,30 @@ void relax_machines(const Job& job, const SearchOptions& options, ImpossibleWish
   wish.relaxations.push_back({machines_text(job, fits), found->plan, found->step_time});
 }
 
-// The largest number of machines, by halving, that some plan of the whole space can use.
-void take_fewer_machines(const Job& job, const SearchOptions& options, ImpossibleWish& wish) {
+// The largest number of machines, by halving, that some plan of the same wish can use.
+void take_fewer_machines(const Job& job, const SearchSpace& space, const SearchOptions& options,
+                         ImpossibleWish& wish) {
   Job smaller = job;
   const int before = job.cluster.groups.front().count;
   for (int count = before / 2; count >= 1; count /= 2) {
     smaller.cluster.groups.front().count = count;
-    const auto found = best_of(smaller, whole_space(smaller), options);
+    const auto found = best_of(smaller, same_wish(job, space, smaller), options);
     if (!found) continue;
     wish.relaxations.push_back({machines_text(job, count), found->plan, found->step_time});
     return;
   }
 }
 
-void relax_batch(const Job& job, const SearchOptions& options, ImpossibleWish& wish) {
+void relax_batch(const Job& job, const SearchSpace& space, const SearchOptions& options,
+                 ImpossibleWish& wish) {
   for (const model::NearestPlan& near : model::nearest_legal_plans(
            job.transformer, job.plan, job.cluster, job.software, {.max_plans = 3})) {
     if (near.plan.global_batch == job.plan.global_batch) continue;
     Job changed = job;
     changed.plan = near.plan;
-    const auto found = best_of(changed, whole_space(changed), options);
+    SearchSpace wished = same_wish(job, space, changed);
+    wished.global_batch = {near.plan.global_batch};
+    const auto found = best_of(changed, wished, options);
     if (!found) continue;
     wish.relaxations.push_back({"plan.global_batch: " + std::to_string(near.plan.global_batch) +
                                     " instead of " + std::to_string(job.plan.global_batch),
@@ -129,6 +165,10 @@ ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
     if (wish.reasons.empty() && refusal != nullptr && !refusal->report) {
       wish.reasons = refusal->reasons;
     }
+    if (wish.reasons.empty()) {  // The file's own plan is none of the space: name one that is.
+      wish.reasons =
+          model::plan_problems(job.transformer, plan_of(job, space, {}), job.cluster, job.software);
+    }
   } else {
     const Plan leanest = candidates.plan(*candidates.leanest());
     const Loser miss = large_loser(job, leanest, limit_of(job, options));
@@ -140,9 +180,9 @@ ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
     wish.nearest = FoundPlan{std::move(nearest), "dataflow", time};
   }
   relax_keys(job, space, options, wish);
-  if (wish.relaxations.empty()) relax_batch(job, options, wish);
-  if (candidates.num_legal() == 0) take_fewer_machines(job, options, wish);
-  if (wish.relaxations.empty()) relax_machines(job, options, wish);
+  if (wish.relaxations.empty()) relax_batch(job, space, options, wish);
+  if (candidates.num_legal() == 0) take_fewer_machines(job, space, options, wish);
+  if (wish.relaxations.empty()) relax_machines(job, space, options, wish);
   return wish;
 }
 

@@ -53,26 +53,41 @@ bool matters(const Plan& plan, const Plan& other, const std::string& effect) {
   return true;
 }
 
-// A step with nothing left out.
-struct Timed {
-  const Plan& plan;
-  Seconds time;
+// A plan, and its step for as many sequences as the loser's batch has.
+class Timed {
+ public:
+  Timed(const Job& job, const Plan& plan, std::int64_t batch)
+      : job_(job),
+        plan_(plan),
+        share_(static_cast<double>(batch) / static_cast<double>(plan.global_batch)),
+        time_(without({})) {}
+
+  Seconds without(const std::set<std::string>& effects) const {
+    return share_ * time_without(job_, plan_, effects);
+  }
+  const Plan& plan() const { return plan_; }
+  Seconds time() const { return time_; }
+
+ private:
+  const Job& job_;
+  const Plan& plan_;
+  double share_;
+  Seconds time_;  // With nothing left out.
 };
 
 struct Blame {
   Term term;
-  Seconds cost;    // Of the plan.
-  Seconds excess;  // Beyond what it costs the winner.
+  Seconds excess;  // What it costs the plan beyond what it costs the winner.
 };
 
 // The terms that cost the plan more than the winner, worst first: what both pay alike is no reason.
-std::vector<Blame> blames(const Job& job, const Timed& plan, const Timed& winner) {
+std::vector<Blame> blames(const Timed& plan, const Timed& winner) {
   std::vector<Blame> all;
   for (const Term& term : kTerms) {
-    if (!matters(plan.plan, winner.plan, term.effect)) continue;
-    const Seconds cost = plan.time - time_without(job, plan.plan, {term.effect});
-    const Seconds winners = winner.time - time_without(job, winner.plan, {term.effect});
-    if (cost > winners) all.push_back({term, cost, cost - winners});
+    if (!matters(plan.plan(), winner.plan(), term.effect)) continue;
+    const Seconds cost = plan.time() - plan.without({term.effect});
+    const Seconds winners = winner.time() - winner.without({term.effect});
+    if (cost > winners) all.push_back({term, cost - winners});
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Blame& a, const Blame& b) { return a.excess > b.excess; });
@@ -97,29 +112,30 @@ SimulationReport report_of_plan(const Job& job, const Plan& plan, const Simulate
 }
 
 Loser slow_loser(const Job& job, const Plan& plan, const Plan& winner) {
-  const auto time_of = [&](const Plan& one) { return time_without(job, one, {}); };
-  const Timed own{plan, time_of(plan)}, best{winner, time_of(winner)};
-  Loser loser{.plan = plan, .too_slow = Seconds{0}, .step_time = own.time};
-  if (own.time <= best.time) {
-    loser.reason = own.time == best.time ? "as fast: more memory, or later in the list"
-                                         : "faster before contention and disturbances";
+  const Timed own(job, plan, plan.global_batch), best(job, winner, plan.global_batch);
+  Loser loser{.plan = plan, .too_slow = Seconds{0}, .step_time = own.time()};
+  if (own.time() <= best.time()) {
+    loser.reason = own.time() == best.time() ? "as fast: more memory, or later in the list"
+                                             : "faster before contention and disturbances";
     return loser;
   }
   std::set<std::string> effects;
-  Seconds left = own.time;
-  for (const Blame& blame : blames(job, own, best)) {
+  Seconds left = own.time(), winners_left = best.time();
+  for (const Blame& blame : blames(own, best)) {
     effects.insert(blame.term.effect);
     loser.terms.emplace_back(blame.term.effect);
     loser.reason += (loser.reason.empty() ? "" : ", ") + std::string(blame.term.words);
-    left = time_without(job, plan, effects);
+    left = own.without(effects);
+    winners_left = best.without(effects);
     // Taken off from both, so that what they share cannot make it win.
-    if (left < best.time && left <= time_without(job, winner, effects)) break;
+    if (left < best.time() && left <= winners_left) break;
   }
-  if (left >= best.time) {
+  if (left >= best.time()) {
     loser.reason += (loser.reason.empty() ? "" : ", besides ") +
                     std::string("products that are slower, more or spread less evenly");
   }
-  loser.too_slow = loser.terms.empty() ? own.time - best.time : own.time - left;
+  const Seconds gap = own.time() - best.time();
+  loser.too_slow = loser.terms.empty() ? gap : gap + winners_left - left;
   return loser;
 }
 

@@ -119,18 +119,18 @@ class FamilyWalk {
 
  private:
   void walk_states() {
-    const int replicas = plan_.data * plan_.context;
     for_each_index(code_, SpaceKey::Zero, space_.zero, [&](int stage) {
-      if (replicas == 1 && !is_first(code_, SpaceKey::Zero)) return;
+      if (!bears_on(job_, plan_, SpaceKey::Zero) && !is_first(code_, SpaceKey::Zero)) return;
       plan_.zero_stage = stage;
       if (!can_shard()) return;
       for_each_index(code_, SpaceKey::OverlapGradReduce, space_.overlap_grad_reduce, [&](bool on) {
-        if (replicas == 1 && !is_first(code_, SpaceKey::OverlapGradReduce)) return;
+        const bool reduces = bears_on(job_, plan_, SpaceKey::OverlapGradReduce);
+        if (!reduces && !is_first(code_, SpaceKey::OverlapGradReduce)) return;
         plan_.overlap_grad_reduce = on;
         for_each_index(code_, SpaceKey::OverlapParamGather, space_.overlap_param_gather,
                        [&](bool gather_on) {
-                         const bool idle = replicas == 1 || plan_.zero_stage == 0;
-                         if (idle && !is_first(code_, SpaceKey::OverlapParamGather)) return;
+                         const bool gathers = bears_on(job_, plan_, SpaceKey::OverlapParamGather);
+                         if (!gathers && !is_first(code_, SpaceKey::OverlapParamGather)) return;
                          plan_.overlap_param_gather = gather_on;
                          walk_schedules();
                        });
@@ -140,7 +140,8 @@ class FamilyWalk {
 
   void walk_schedules() {
     for_each_index(code_, SpaceKey::Schedule, space_.schedule, [&](ScheduleKind schedule) {
-      if (plan_.pipeline == 1 && !is_first(code_, SpaceKey::Schedule)) return;
+      if (!bears_on(job_, plan_, SpaceKey::Schedule) && !is_first(code_, SpaceKey::Schedule))
+        return;
       plan_.schedule = plan_.pipeline == 1 ? ScheduleKind::OneForwardOneBackward : schedule;
       for_each_index(code_, SpaceKey::ModelChunks, space_.model_chunks, [&](int chunks) {
         if (runs_chunks(plan_.schedule) != (chunks > 1)) return;
@@ -212,7 +213,9 @@ class FamilyWalk {
 
   void walk_sends() {
     for_each_index(code_, SpaceKey::OverlapP2p, space_.overlap_p2p, [&](bool on) {
-      if (plan_.pipeline == 1 && !is_first(code_, SpaceKey::OverlapP2p)) return;
+      if (!bears_on(job_, plan_, SpaceKey::OverlapP2p) && !is_first(code_, SpaceKey::OverlapP2p)) {
+        return;
+      }
       plan_.overlap_p2p = on;
       const bool legal =
           model::check_plan(job_.transformer, plan_, job_.cluster, job_.software).empty();
@@ -275,6 +278,32 @@ void deal_evenly(const Job& job, const Plan& origin, Plan& plan) {
 }
 
 }  // namespace
+
+bool bears_on(const Job& job, const Plan& plan, SpaceKey key) {
+  const int replicas = plan.data * plan.context;
+  switch (key) {
+    case SpaceKey::SequenceParallel:
+      return plan.tensor > 1;
+    case SpaceKey::OverlapTensorParallel:
+      return plan.tensor > 1 && plan.sequence_parallel;
+    case SpaceKey::Schedule:
+    case SpaceKey::ModelChunks:
+    case SpaceKey::OverlapP2p:
+    case SpaceKey::Layers:
+      return plan.pipeline > 1;
+    case SpaceKey::Zero:
+    case SpaceKey::OverlapGradReduce:
+      return replicas > 1;
+    case SpaceKey::OverlapParamGather:
+      return replicas > 1 && plan.zero_stage > 0;
+    case SpaceKey::Expert:
+    case SpaceKey::ExpertTensor:
+    case SpaceKey::Dispatcher:
+      return job.transformer.experts.has_value();
+    default:
+      return true;
+  }
+}
 
 void deal_layers(const Job& job, const Plan& origin, LayerSplit split, Plan& plan) {
   deal_evenly(job, origin, plan);

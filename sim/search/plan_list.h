@@ -31,6 +31,9 @@ struct PlanCode {
 // `data` is 0 where no whole number of replicas exists.
 model::Plan plan_of(const model::Job& job, const SearchSpace& space, const PlanCode& code);
 
+// Whether anything of the plan depends on a key: a schedule does nothing without a pipeline.
+bool bears_on(const model::Job& job, const model::Plan& plan, SpaceKey key);
+
 // Deals the layers of a plan whose pipeline or chunks were changed; `origin` is the plan whose own
 // split is kept where its shape is. Where `split` cannot be, or comes out even, as
 // LayerSplit::Even.

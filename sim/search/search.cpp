@@ -70,18 +70,15 @@ class Search {
       return std::move(result_);
     }
     if (options_.store != nullptr) candidates_.use(*options_.store);
-    if (options_.exhaustive) {
-      candidates_.evaluate_all(options_.progress);
-    } else {
-      candidates_.evaluate_best(static_cast<std::size_t>(options_.num_best), options_.progress);
-    }
+    candidates_.evaluate_best(static_cast<std::size_t>(options_.num_best), options_.progress);
     simulate_best();
     simulate_decided();
-    rank_baseline();
     find_front();
     find_losers();
     add_decided_losers();
     find_switches();
+    if (options_.exhaustive) evaluate_rest();
+    rank_baseline();
     result_.evaluated.dataflow += candidates_.num_evaluated();
     result_.plans = candidates_.fitting();
     return std::move(result_);
@@ -150,14 +147,23 @@ class Search {
       report_progress("simulating the best", ++done, places.size());
     });
     result_.evaluated.events = static_cast<std::int64_t>(places.size());
-    const Seconds overhead =
-        found.front().plain_time - model::to_seconds(candidates_.fitting()[places.front()].time);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      const Seconds time = model::to_seconds(candidates_.fitting()[places[i]].time) + overhead;
+      const Seconds time = candidates_.fitting()[places[i]].step_time();
       MEGATWIN_ASSERT(std::abs((time - found[i].plain_time).value) < 1e-9,
                       "two times for a plan: ", time.value, " and ", found[i].plain_time.value);
     }
     order_best(places, std::move(found));
+  }
+
+  // Every plan that fits: the proof that none of those that were pruned is among the best. Last, so
+  // that front and losers are of the same plans as without.
+  void evaluate_rest() {
+    candidates_.evaluate_all(options_.progress);
+    std::vector<std::size_t> first = candidates_.ranking(), found = finalists_;
+    first.resize(found.size());
+    std::sort(first.begin(), first.end());
+    std::sort(found.begin(), found.end());
+    MEGATWIN_ASSERT(first == found, "a plan that was pruned is among the best");
   }
 
   // Schedules without a fixed order, for the sizes of the best that have one.
@@ -199,7 +205,8 @@ class Search {
     for (const model::ScheduleKind kind : space_.decided) {
       const FoundPlan* first = nullptr;
       for (const FoundPlan& found : decided_) {
-        const bool is_better = first == nullptr || found.plain_time < first->plain_time;
+        const bool is_better = first == nullptr || paced(found.report.plan, found.plain_time) <
+                                                       paced(first->report.plan, first->plain_time);
         if (found.report.plan.schedule == kind && is_better) first = &found;
       }
       const auto is_listed = [&](const FoundPlan& found) {
@@ -221,12 +228,16 @@ class Search {
     }
   }
 
+  Seconds paced(const Plan& plan, Seconds time) const {
+    return sim::paced(job_, plan.global_batch, time);
+  }
+
   std::vector<std::size_t> order_of(const std::vector<FoundPlan>& found) const {
     std::vector<std::size_t> order(found.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       const auto rank_of = [&](const FoundPlan& plan) {
-        return std::tuple(plan.depth != depth_, plan.report.step_time);
+        return std::tuple(plan.depth != depth_, paced(plan.report.plan, plan.report.step_time));
       };
       return rank_of(found[a]) < rank_of(found[b]);
     });
@@ -236,13 +247,13 @@ class Search {
   void rank_baseline() {
     if (!result_.baseline) return;
     int rank = 1;
+    const Seconds own = paced(job_.plan, result_.baseline->plain_time);
     for (const FoundPlan& found : decided_) {
-      if (found.plain_time < result_.baseline->plain_time) ++rank;
+      if (paced(found.report.plan, found.plain_time) < own) ++rank;
     }
     for (const std::size_t place : candidates_.ranking()) {
-      if (model::to_seconds(candidates_.fitting()[place].time) < result_.baseline->plain_time) {
-        ++rank;
-      }
+      const Candidate& candidate = candidates_.fitting()[place];
+      if (sim::paced(job_, candidate.batch, candidate.step_time()) < own) ++rank;
     }
     // Plans that were pruned are slower than the tenth best; a baseline behind that has no rank.
     if (options_.exhaustive || rank <= options_.num_best) result_.baseline_rank = rank;
@@ -351,7 +362,9 @@ class Search {
                            add(i, read_loser(plan_of(job_, space_, question_of(i).plan), in));
                          }});
     std::stable_sort(result_.losers.begin(), result_.losers.begin() + std::ssize(slow),
-                     [](const Loser& a, const Loser& b) { return *a.step_time < *b.step_time; });
+                     [&](const Loser& a, const Loser& b) {
+                       return paced(a.plan, *a.step_time) < paced(b.plan, *b.step_time);
+                     });
     if (std::ssize(result_.losers) > options_.num_losers) {
       result_.losers.resize(static_cast<std::size_t>(options_.num_losers));
     }
@@ -399,7 +412,7 @@ class Search {
     const auto is_told = [&](const SwitchEffect& other) {
       return other.key == key && other.to == effect.to;
     };
-    if (effect.from == effect.to) return;
+    if (effect.from == effect.to || !bears_on(job_, plan, key)) return;
     if (std::any_of(result_.switches.begin(), result_.switches.end(), is_told)) return;
     const auto problems =
         model::plan_problems(job_.transformer, changed, job_.cluster, job_.software);

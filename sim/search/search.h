@@ -25,7 +25,8 @@ struct SearchOptions {
   double memory_margin = 0;  // Share of a GPU's memory that is to stay free.
   int num_best = 10;
   int num_losers = 60;
-  bool exhaustive = false;  // Evaluate every plan that fits; the answer is the same.
+  // Evaluate every plan that fits, and assert that the best stay the best; the answer is the same.
+  bool exhaustive = false;
   // The network on which finalists are simulated, with the job's disturbances; nothing: the job's.
   std::optional<model::NetworkKind> check;
   ResultStore* store = nullptr;  // Borrowed: where times are kept and taken from.
@@ -47,9 +48,10 @@ struct FoundPlan {
 struct Loser {
   model::Plan plan;
   std::string reason;
-  std::vector<std::string> terms;          // Names as `--without` takes them; empty: memory.
-  std::optional<model::Seconds> too_slow;  // What the terms cost, or
-  std::optional<model::Bytes> too_large;   // how much memory is missing.
+  std::vector<std::string> terms;  // Names as `--without` takes them; empty: memory.
+  // What the terms cost it beyond what they cost the winner, or
+  std::optional<model::Seconds> too_slow;
+  std::optional<model::Bytes> too_large;  // how much memory is missing.
   std::optional<model::Seconds> step_time;
 };
 

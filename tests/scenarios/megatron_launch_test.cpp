@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "model/parameters.h"
 #include "scenarios/pipeline_layout.h"
 #include "scenarios/shell_script.h"
+#include "scenarios/zoo.h"
 
 namespace megatwin::tests {
 namespace {
@@ -201,6 +203,27 @@ TEST(MegatronLaunch, ReadsPrimusWithDefaultsOfTheEnvironmentAndTheZoosShape) {
   EXPECT_EQ(launch.transformer->num_layers, 80);
   EXPECT_EQ(launch.transformer->sequence_length, 4096);
   EXPECT_TRUE(warns_of(launch, "llama-3.1-70b"));
+}
+
+TEST(MegatronLaunch, PrimusTakesLatentAttentionFromTheZooUnlessTheFileSwitchesItOff) {
+  const std::string text =
+      "modules:\n  pre_trainer:\n    framework: megatron\n    model: deepseek_v3.yaml\n"
+      "    overrides:\n      micro_batch_size: 1\n";
+  const auto own = read(text);
+  ASSERT_TRUE(own.transformer.has_value());
+  const auto zoo = scenarios::find_zoo_model("deepseek-v3");
+  ASSERT_TRUE(zoo.has_value());
+  const model::ParameterCounts counted = model::count_parameters(*own.transformer);
+  EXPECT_EQ(counted.total, model::count_parameters(zoo->transformer).total);
+  EXPECT_EQ(counted.active, model::count_parameters(zoo->transformer).active);
+  EXPECT_FALSE(warns_of(own, "multi_latent_attention"));
+
+  // Four square matrices of 128 heads of 128, as Primus' own file of the model has it.
+  const auto plain = read(text + "      multi_latent_attention: false\n");
+  ASSERT_TRUE(plain.transformer.has_value());
+  EXPECT_FALSE(plain.transformer->latent.has_value());
+  EXPECT_EQ(plain.transformer->head_dim, 128);
+  EXPECT_TRUE(warns_of(plain, "multi_latent_attention is switched off"));
 }
 
 TEST(ShellScript, HostileTextIsRefusedOrBounded) {

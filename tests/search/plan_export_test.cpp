@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/parameters.h"
 #include "scenarios/megatron_launch.h"
 #include "sim/search/plan_list.h"
 #include "tests/search/search_jobs.h"
@@ -90,6 +91,76 @@ TEST(PlanExport, ScriptsComeBackAsTheSamePlanAndModel) {
       }
     }
     EXPECT_GT(compared, 10) << name;
+  }
+}
+
+// Latent attention, the layers without experts and the prediction layer go out and come back: not
+// a parameter is lost, and the shell finds no pattern to look for files by.
+TEST(PlanExport, DeepSeeksModelComesBackToTheParameter) {
+  const model::Job job = job_from(yaml_of("deepseek-v3", 8, "megatron-core", 64, "dgx-h100"));
+  ASSERT_TRUE(job.transformer.latent.has_value());
+  model::Plan plan = job.plan;
+  plan.pipeline = 4;
+  plan.data = 16;
+  plan.layers_per_virtual_stage = {16, 16, 15, 14};
+  const std::string script = cli::megatron_script(job, plan);
+  EXPECT_NE(script.find("--moe-layer-freq '[0]*3+[1]*58'"), std::string::npos) << script;
+  EXPECT_NE(script.find("\"${MODEL_AND_PLAN_ARGS[@]}\""), std::string::npos) << script;
+  EXPECT_NE(script.find("--pipeline-model-parallel-layout"), std::string::npos) << script;
+  for (const std::string& text : {script, cli::slurm_script(job, plan)}) {
+    const auto launch =
+        scenarios::read_megatron_launch("plan", text, scenarios::LaunchKind::Megatron);
+    ASSERT_TRUE(launch.has_value() && launch->transformer.has_value()) << text;
+    const model::Transformer& back = *launch->transformer;
+    ASSERT_TRUE(back.latent.has_value());
+    EXPECT_EQ(back.latent->q_lora_rank, job.transformer.latent->q_lora_rank);
+    EXPECT_EQ(back.latent->kv_lora_rank, job.transformer.latent->kv_lora_rank);
+    EXPECT_EQ(back.latent->qk_nope_head_dim, job.transformer.latent->qk_nope_head_dim);
+    EXPECT_EQ(back.latent->qk_rope_head_dim, job.transformer.latent->qk_rope_head_dim);
+    EXPECT_EQ(back.latent->v_head_dim, job.transformer.latent->v_head_dim);
+    EXPECT_EQ(back.head_dim, job.transformer.head_dim);
+    EXPECT_EQ(back.num_mtp_layers, job.transformer.num_mtp_layers);
+    EXPECT_EQ(model::count_parameters(back).total, model::count_parameters(job.transformer).total);
+    EXPECT_EQ(model::count_parameters(back).active,
+              model::count_parameters(job.transformer).active);
+    EXPECT_EQ(launch->plan.layers_per_virtual_stage, plan.layers_per_virtual_stage);
+  }
+}
+
+// Experts on every n-th layer are no "dense first" layers.
+TEST(PlanExport, APatternOfExpertLayersComesBack) {
+  model::Job job = job_from(yaml_of("mixtral-8x7b", 1, "megatron-core", 64, "dgx-h100"));
+  for (int i = 0; i < 32; ++i) job.transformer.layer_is_moe.push_back(i % 2 == 1);
+  const auto launch = scenarios::read_megatron_launch("plan", cli::megatron_script(job, job.plan),
+                                                      scenarios::LaunchKind::Megatron);
+  ASSERT_TRUE(launch.has_value() && launch->transformer.has_value());
+  EXPECT_EQ(launch->transformer->layer_is_moe, job.transformer.layer_is_moe);
+}
+
+// Megatron-LM stops at the start when it is not so.
+TEST(PlanExport, OneHardwareQueueIsAskedForWhereMegatronDemandsIt) {
+  const std::string wanted = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+  const std::string unset = "unset CUDA_DEVICE_MAX_CONNECTIONS\n";
+  const struct {
+    const char* machine;
+    int tensor, context, zero;
+    bool is_wanted, is_unset;
+  } cases[] = {{"dgx-h100", 2, 1, 1, true, false},  {"dgx-h100", 1, 2, 0, true, false},
+               {"dgx-h100", 1, 1, 1, false, false}, {"dgx-h100", 2, 1, 3, false, true},
+               {"dgx-h100", 1, 1, 2, false, true},  {"dgx-a100-80g", 2, 1, 1, true, false},
+               {"dgx-b200", 2, 2, 1, false, false}};
+  for (const auto& one : cases) {
+    const model::Job job = job_from(yaml_of("llama-2-7b", 1, "megatron-core", 64, one.machine));
+    model::Plan plan = job.plan;
+    plan.tensor = one.tensor;
+    plan.context = one.context;
+    plan.data = 8 / (one.tensor * one.context);
+    plan.zero_stage = one.zero;
+    for (const std::string& text :
+         {cli::megatron_script(job, plan), cli::slurm_script(job, plan)}) {
+      EXPECT_EQ(text.find(wanted) != std::string::npos, one.is_wanted) << text;
+      EXPECT_EQ(text.find(unset) != std::string::npos, one.is_unset) << text;
+    }
   }
 }
 
