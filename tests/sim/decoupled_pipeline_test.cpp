@@ -155,12 +155,13 @@ TEST(DecoupledPipeline, WeightGradientsBalance) {
   EXPECT_EQ(busy[0], busy[1]);
 }
 
-DecoupledStage any_stage(Random& random) {
-  return {.forward = {random.in(0, 20)},
-          .again = {random.in(0, 20)},
+// Tasks take `shortest` at least.
+DecoupledStage any_stage(Random& random, std::int64_t shortest) {
+  return {.forward = {random.in(shortest, 20)},
+          .again = {random.in(shortest, 20)},
           .backward = {random.in(20, 40)},
-          .backward_input = {random.in(0, 20)},
-          .weight_on_forward = {random.in(0, 20)},
+          .backward_input = {random.in(shortest, 20)},
+          .weight_on_forward = {random.in(shortest, 20)},
           .feed = {random.in(0, 30)},
           .weight_input = {random.in(0, 30)},
           .gradients = {random.in(0, 30)},
@@ -185,7 +186,7 @@ TEST(DecoupledPipeline, BothEnginesAgree) {
     DecoupledSpec spec{.stages = {}, .micro_batches = static_cast<int>(random.in(1, 12))};
     spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
     for (std::int64_t left = random.in(1, 5); left > 0; --left) {
-      spec.stages.push_back(any_stage(random));
+      spec.stages.push_back(any_stage(random, 0));
     }
     const DecoupledResult program = simulate_as_program(spec);
     const DecoupledResult instances = simulate_instances(spec);
@@ -217,20 +218,7 @@ DecoupledSpec random_spec(Random& random) {
   spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
   spec.weight_share = static_cast<double>(random.in(0, 4)) / 4;
   for (std::int64_t left = random.in(1, 5); left > 0; --left) {
-    spec.stages.push_back({.forward = {random.in(1, 20)},
-                           .again = {random.in(1, 20)},
-                           .backward = {random.in(20, 40)},
-                           .backward_input = {random.in(1, 20)},
-                           .weight_on_forward = {random.in(1, 20)},
-                           .feed = {random.in(0, 30)},
-                           .weight_input = {random.in(0, 30)},
-                           .gradients = {random.in(0, 30)},
-                           .reduce = {random.in(0, 30)},
-                           .optimizer = {random.in(0, 30)},
-                           .weights = {random.in(0, 30)},
-                           .waiting_max = static_cast<int>(random.in(0, 3)),
-                           .send_activation = {random.in(0, 9)},
-                           .send_gradient = {random.in(0, 9)}});
+    spec.stages.push_back(any_stage(random, 1));
   }
   return spec;
 }
