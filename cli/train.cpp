@@ -134,10 +134,16 @@ void tell_fault(const exec::TrainingResult& result, Console& console) {
   console.err << std::flush;
 }
 
-// After a fault other processes may hang or be gone, and cannot be waited for.
-void end_all(const exec::HostResult& result, model::Processes& processes) {
+// After a fault other processes may hang or be gone, and cannot be waited for. One process tells;
+// the others do so too where it has not ended the run by then, as it may itself be held up inside
+// of MPI.
+void tell_and_end_all(const exec::TrainingResult& result, model::Processes& processes,
+                      Console& console) {
   constexpr std::chrono::seconds kTimeToTell{3};
-  if (!result.tells) std::this_thread::sleep_for(kTimeToTell);
+  constexpr std::chrono::milliseconds kTimeToPassOn{500};  // For mpirun, which drops what is late.
+  if (!result.host.tells) std::this_thread::sleep_for(kTimeToTell);
+  tell_fault(result, console);
+  std::this_thread::sleep_for(kTimeToPassOn);
   processes.abort(kExitMachine);
 }
 
@@ -165,8 +171,8 @@ int train(std::unique_ptr<exec::Training> training, const TrainInput& input,
                 << std::flush;
   }
   if (result.host.fault) {
-    if (result.host.tells) tell_fault(result, console);
-    if (processes != nullptr) end_all(result.host, *processes);
+    if (processes != nullptr) tell_and_end_all(result, *processes, console);
+    tell_fault(result, console);
     // A thread that hangs may still look at the run; it ends with the process.
     if (result.host.abandoned) static_cast<void>(training.release());
     return kExitMachine;
