@@ -39,6 +39,7 @@ Plan one_f_one_b(int p) { return pipeline(ScheduleKind::OneForwardOneBackward, p
 // What a run ends with, and how it got there.
 struct Trained {
   std::vector<double> losses, norms;
+  std::uint64_t weights_hash = 0;
   ModelState state;
   friend bool operator==(const Trained&, const Trained&) = default;
 };
@@ -55,6 +56,7 @@ Trained train_to_the_end(const model::Transformer& transformer, const Plan& plan
   const HostResult result = train(tiny.job);
   trained.losses = result.losses;
   trained.norms = result.gradient_norms;
+  trained.weights_hash = result.weights_hash;
   return trained;
 }
 
