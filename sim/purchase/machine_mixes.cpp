@@ -52,11 +52,25 @@ std::vector<Parts> combinations(const TrainingWish& wish) {
   return all;
 }
 
+template <class Value>
+bool holds(const std::vector<Value>& values, const Value& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool is_in(const SearchSpace& space, const Plan& plan) {
+  return holds(space.tensor, plan.tensor) && holds(space.pipeline, plan.pipeline) &&
+         holds(space.model_chunks, plan.model_chunks) &&
+         holds(space.micro_batch, plan.micro_batch) && holds(space.schedule, plan.schedule) &&
+         holds(space.recompute, RecomputeChoice{plan.recompute, plan.recompute_layers}) &&
+         holds(space.zero, plan.zero_stage);
+}
+
 // With even splits; legal on the job's cluster.
-std::vector<Plan> even_plans(const Job& job) {
+std::vector<Plan> even_plans(const Job& job, const SearchSpace* space) {
   std::vector<Plan> plans;
   const int machine = job.cluster.groups.front().node.num_gpus;
   const auto add = [&](Plan plan) {
+    if (space != nullptr && !is_in(*space, plan)) return;
     const auto data = model::data_from_gpus(plan, job.cluster.num_gpus());
     if (!data) return;
     plan.data = *data;
@@ -110,10 +124,10 @@ void keep_faster(std::optional<SimulationReport>& best, std::optional<Simulation
   if (other && (!best || other->step_time < best->step_time)) best = std::move(other);
 }
 
-std::optional<SimulationReport> best_report(const Job& job) {
+std::optional<SimulationReport> best_report(const Job& job, const SearchSpace* space) {
   std::vector<std::pair<model::Seconds, Plan>> staged;
   std::optional<SimulationReport> best;
-  for (const Plan& plan : even_plans(job)) {
+  for (const Plan& plan : even_plans(job, space)) {
     auto report = fitting_report(job, plan);
     if (report && plan.rank_order == Plan{}.rank_order) {
       staged.emplace_back(report->step_time, plan);
@@ -178,7 +192,7 @@ std::vector<MachineMix> machine_mixes(const Job& job, const TrainingWish& wish,
     for (model::NodeGroup& group : mixed.cluster.groups) {
       group.gpu.memory_usable = (1 - request.memory_margin) * group.gpu.memory_usable;
     }
-    reports[i] = best_report(mixed);
+    reports[i] = best_report(mixed, request.space);
     const std::lock_guard lock(progress_mutex);
     ++done;
     if (request.progress) {

@@ -14,6 +14,7 @@
 #include "model/training_wish.h"
 #include "sim/purchase/purchase_option.h"
 #include "sim/search/candidates.h"
+#include "sim/search/search_space.h"
 
 namespace megatwin::sim {
 
@@ -27,6 +28,9 @@ struct MachineMix {
 };
 
 struct MixRequest {
+  // What the scenario's search allows; of its dimensions those that mixes try are looked at. Null:
+  // anything.
+  const SearchSpace* space = nullptr;
   int num_threads = 1;
   double memory_margin = 0;
   ProgressCallback progress;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "sim/search/best_plan.h"
 #include "sim/search/impossible_wish.h"
 #include "sim/search/parallel_for.h"
+#include "sim/search/search_space.h"
 
 namespace megatwin::sim {
 namespace {
@@ -169,8 +171,13 @@ class Planner {
   }
 
   void mix_machines() {
+    // Its lists, as they are on the first kind alone.
+    const std::optional<SearchSpace> space =
+        request_.space ? std::optional(request_.space(job_at({0, wish_.offers.front().count_max})))
+                       : std::nullopt;
     answer_.mixes = machine_mixes(job_, wish_,
-                                  {.num_threads = request_.num_threads,
+                                  {.space = space ? &*space : nullptr,
+                                   .num_threads = request_.num_threads,
                                    .memory_margin = request_.memory_margin,
                                    .progress = request_.progress});
     const PurchaseOption* best = answer_.choice ? &answer_.options[*answer_.choice] : nullptr;

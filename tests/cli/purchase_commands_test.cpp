@@ -141,6 +141,14 @@ TEST_F(PurchaseCommands, PlanTriesTwoKindsInOneJob) {
   EXPECT_NE(text.out.find("Two kinds of machines in one job"), std::string::npos);
   EXPECT_EQ(run({"plan", path("job.yaml"), path("job.yaml"), "--mixes"}).code, 2);
   EXPECT_FALSE(json(run({"plan", path("job.yaml"), "--json"})).HasMember("mixes"));
+  // What the file's search allows holds for mixes as well.
+  const Outcome limited =
+      run({"plan", path("job.yaml"), "--mixes", "--json", "--set", "search.tensor=[2]"});
+  const auto sizes = json(limited);
+  ASSERT_GT(sizes["mixes"].Size(), 0U) << limited.err;
+  for (const auto& mix : sizes["mixes"].GetArray()) {
+    EXPECT_EQ(mix["plan"]["tensor"].GetInt(), 2);
+  }
 }
 
 TEST_F(PurchaseCommands, TwoRunsShareTheClusterOfTheFirst) {
