@@ -173,7 +173,8 @@ class Watch {
 // Set up once: what is registered last runs first when the program ends, so when_program_ends()
 // before the watch is taken down.
 Watch& watch() {
-  static Watch the_watch;
+  // Never taken down: a thread that hangs in a policy may come back while the program ends.
+  static Watch& the_watch = *new Watch;
   static const bool ready = [] {
     std::atexit(when_program_ends);
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
@@ -221,7 +222,7 @@ class GuardedPolicy : public policies::Policy {
 
 const std::string& kept_name(const std::string& library) {
   static std::mutex mutex;
-  static std::set<std::string> names;
+  static auto& names = *new std::set<std::string>;  // Named to the very end of the program.
   const std::lock_guard lock(mutex);
   return *names.insert(library).first;
 }

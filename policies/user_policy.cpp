@@ -50,6 +50,9 @@ std::optional<model::TaskId> UserPolicy::pick(const Observation& observation) {
   } catch (const std::exception& error) {
     throw UserPolicyError("stage " + std::to_string(seen.stage) +
                           ": megatwin_policy_v1 threw: " + error.what());
+  } catch (...) {
+    throw UserPolicyError("stage " + std::to_string(seen.stage) +
+                          ": megatwin_policy_v1 threw something that is no std::exception");
   }
   if (std::any_of(state_.end() - kBehind, state_.end(), [](std::int64_t n) { return n != 0; })) {
     throw UserPolicyError("stage " + std::to_string(seen.stage) +

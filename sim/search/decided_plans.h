@@ -20,8 +20,8 @@ constexpr bool is_decided(model::ScheduleKind kind) {
   return model::is_dynamic(kind) || kind == model::ScheduleKind::Decoupled;
 }
 
-// The first `count` plans of this kind that are legal: for fbd the file's own first, when it is of
-// that kind; then those with the sizes of `next()`, each once, until that gives none. A decoupled
+// The first `count` plans of this kind that are legal: the file's own first, when it is of that
+// kind; then those with the sizes of `next()`, each once, until that gives none. A decoupled
 // plan has as many replicas as its two sides leave.
 std::vector<model::Plan> decided_plans(const model::Job& job, model::ScheduleKind kind,
                                        std::size_t count,

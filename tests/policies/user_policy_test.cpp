@@ -103,6 +103,8 @@ TEST(UserPolicy, RefusesWhatIsNoAnswer) {
               return 0;
             }),
             "stage 0: megatwin_policy_v1 wrote beyond the 64 numbers of its state");
+  EXPECT_EQ(thrown_by([](const megatwin_observation*, std::int64_t*) -> std::int32_t { throw 42; }),
+            "stage 0: megatwin_policy_v1 threw something that is no std::exception");
 }
 
 // Two stages, three micro-batches. Who waits is told so; who only ever runs forwards is told what
