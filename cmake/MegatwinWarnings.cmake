@@ -6,8 +6,8 @@ target_compile_options(megatwin_options INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   target_compile_options(megatwin_options INTERFACE -Wno-array-bounds -Wno-stringop-overflow)
 endif()
-# Several files in one unit, as the sanitized presets compile: names that are apart in files of their
-# own hide each other there. The presets that compile file by file keep these warnings.
+# Several files in one unit, as most presets compile: names that are apart in files of their own hide
+# each other there. The presets that compile file by file, dev and tidy, keep these warnings.
 if(CMAKE_UNITY_BUILD)
   target_compile_options(megatwin_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
 endif()
