@@ -111,7 +111,7 @@ Prepared prepare(TrainInput& input, const TrainArguments& arguments, Console& co
                               arguments, console)};
   }
   if (const model::Processes* processes = input.request.processes) {
-    const int ranks = exec::host_layout(job.plan).num_ranks();
+    const int ranks = exec::HostLayout(job.plan).num_ranks();
     if (ranks % processes->size() != 0) {
       return {nullptr,
               complain({option_problem("mpirun -n " + std::to_string(processes->size()),
@@ -230,8 +230,7 @@ int print_launch(const TrainArguments& arguments, Console& console) {
   if (!input) return complain(input.error(), arguments, console);
   const auto reasons = exec::host_problems(input->request.transformer, input->request.plan);
   if (!reasons.empty()) return refuse(arguments, reasons, console);
-  console.out << training_launch_line(arguments,
-                                      exec::host_layout(input->request.plan).num_ranks());
+  console.out << training_launch_line(arguments, exec::HostLayout(input->request.plan).num_ranks());
   return kExitAnswer;
 }
 

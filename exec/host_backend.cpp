@@ -122,7 +122,8 @@ void HostBackend::run_task(TaskId id) {
   executed_.push_back(id);
   if (records()) record(model::Lane::Compute, event_kind(task.kind), task, start);
   if (outcome.loss) {
-    losses_[static_cast<std::size_t>(task.micro_batch.value)] = *outcome.loss;
+    const int place = setup_.program.shape.place_of(task.micro_batch);
+    losses_[static_cast<std::size_t>(place)] = *outcome.loss;
   }
   if (crosses && !feeds_input) {
     cross(id, std::move(outcome.crossing));
@@ -173,7 +174,7 @@ void HostBackend::send(TaskId producer) {
 void HostBackend::cross(TaskId producer, std::vector<float> message) {
   MEGATWIN_ASSERT(may_cross_[static_cast<std::size_t>(producer.value)], producer.value);
   const Message& crossing = setup_.program.crossings[static_cast<std::size_t>(producer.value)];
-  const RankId other = on_other_side(crossing.stage);
+  const RankId other = on_other_side(crossing);
   if (message.empty()) {
     setup_.world.post(other,
                       {.kind = ExecutorEventKind::MessageArrived, .id = crossing.task.value});
@@ -229,16 +230,18 @@ std::vector<float> HostBackend::take_input(TaskId id) {
 
 RankId HostBackend::at_stage(model::StageId stage) const {
   model::RankCoordinates coordinates = coordinates_;
-  coordinates.pipeline += stage.value - setup_.program.stage.value;
-  return setup_.layout.rank_at(coordinates);
+  coordinates.pipeline = stage.value;
+  return setup_.layout.rank_at(setup_.layout.instance(setup_.rank), coordinates);
 }
 
-RankId HostBackend::on_other_side(model::StageId stage) const {
-  const model::PipelineShape& shape = setup_.program.shape;
+RankId HostBackend::on_other_side(const Message& crossing) const {
+  const bool is_forward = setup_.program.shape.side == model::PipelineSide::Forward;
   model::RankCoordinates coordinates = coordinates_;
-  coordinates.pipeline =
-      stage.value + (shape.side == model::PipelineSide::Forward ? shape.pipeline : 0);
-  return setup_.layout.rank_at(coordinates);
+  coordinates.pipeline = crossing.stage.value;
+  return setup_.layout.rank_at(
+      {is_forward ? model::PipelineSide::Backward : model::PipelineSide::Forward,
+       crossing.instance},
+      coordinates);
 }
 
 // The first forward reads tokens, the first backward starts from the loss.

@@ -14,19 +14,19 @@
 #include <vector>
 
 #include "exec/host_job.h"
+#include "exec/host_layout.h"
 #include "exec/norm_exchange.h"
 #include "exec/rank_model.h"
 #include "exec/replica_exchange.h"
 #include "model/program/event_record.h"
 #include "model/program/program.h"
-#include "model/rank_layout.h"
 #include "policies/backend.h"
 
 namespace megatwin::exec {
 
 struct HostBackendSetup {
   const HostJob& job;
-  const model::RankLayout& layout;
+  const HostLayout& layout;
   const model::Program& program;
   model::RankId rank;
   HostWorld& world;
@@ -64,7 +64,7 @@ class HostBackend : public policies::Backend {
 
   const std::vector<model::EventRecord>& timeline() const { return timeline_; }
   const policies::Order& executed() const { return executed_; }
-  // Mean losses of the micro-batches that this rank finished the forward of, by micro-batch.
+  // Mean losses of the micro-batches that this rank finished the forward of, in their order.
   const std::vector<double>& losses() const { return losses_; }
 
  private:
@@ -75,7 +75,7 @@ class HostBackend : public policies::Backend {
   void cross(model::TaskId producer, std::vector<float> message);
   // The rank that is at `stage` of this side with this rank's other coordinates.
   model::RankId at_stage(model::StageId stage) const;
-  model::RankId on_other_side(model::StageId stage) const;
+  model::RankId on_other_side(const model::Message& crossing) const;
   // The task of this very rank that goes on with the micro-batch after `task`.
   std::optional<model::TaskId> local_consumer(const model::Task& task) const;
   bool is_first_of_pipeline(const model::Task& task) const;

@@ -2,6 +2,7 @@
 
 #include "exec/rank_model.h"
 #include "model/assert.h"
+#include "model/program/decoupled_sides.h"
 #include "model/program/pipeline_shape.h"
 
 namespace megatwin::exec {
@@ -9,30 +10,6 @@ namespace {
 
 model::Bytes bytes_of(std::int64_t numbers) {
   return {static_cast<double>(numbers) * sizeof(float)};
-}
-
-// What of forward-backward decoupling is simulated only.
-void add_decoupled_problems(const model::Plan& plan, std::vector<std::string>& problems) {
-  const model::DecoupledPlan& sides = plan.decoupled;
-  if (sides.forward.instances != 1 || sides.backward.instances != 1) {
-    problems.push_back("policy.forward.instances and policy.backward.instances are " +
-                       std::to_string(sides.forward.instances) + " and " +
-                       std::to_string(sides.backward.instances) +
-                       ": the host world runs one to one, other ratios are simulated only");
-  }
-  if (plan.side_tensor(sides.forward) != plan.tensor ||
-      plan.side_tensor(sides.backward) != plan.tensor) {
-    problems.push_back("policy.forward.tensor and policy.backward.tensor are " +
-                       std::to_string(plan.side_tensor(sides.forward)) + " and " +
-                       std::to_string(plan.side_tensor(sides.backward)) +
-                       ": the host world runs both sides with plan.tensor " +
-                       std::to_string(plan.tensor) + ", other sizes are simulated only");
-  }
-  if (sides.weight_share > 0 || sides.balance_weights) {
-    problems.emplace_back(
-        "policy.weight_gradients_on_forward is simulated only; the host world works them out on "
-        "the backward side (allowed: 0, or leave it out)");
-  }
 }
 
 model::StageCost stage_cost(const ModelShape& shape, const std::vector<ChunkPart>& parts) {
@@ -51,52 +28,27 @@ model::StageCost stage_cost(const ModelShape& shape, const std::vector<ChunkPart
   return cost;
 }
 
-// The two sides of a pipeline whose spec is that of either. Forward ranks keep weights only;
-// activations that are fed need no work where they are taken in.
-std::vector<model::ProgramSpec> both_sides(const model::ProgramSpec& whole,
-                                           const model::Plan& plan) {
-  model::ProgramSpec forward = whole;
-  model::ProgramSpec backward = whole;
-  forward.side = model::PipelineSide::Forward;
-  backward.side = model::PipelineSide::Backward;
-  if (plan.decoupled.ship_activations) {
-    forward.feed = backward.feed = model::SideFeed::Activations;
-    // As many as 1F1B has in flight at most, and one that is taken in.
-    forward.crossings.assign(forward.stages.size(), {.feed = {}, .fed_max = plan.pipeline + 1});
-    backward.crossings = forward.crossings;
+// The whole pipeline as the ranks of one side would run it, or those of a plan without sides.
+model::ProgramSpec whole_pipeline(const HostJob& job, model::PipelineSide side) {
+  model::ProgramSpec spec{
+      .pipeline = job.plan.pipeline,
+      .model_chunks = job.plan.model_chunks,
+      .micro_batches = static_cast<int>(job.plan.num_micro_batches()),
+      .schedule = job.plan.schedule,
+      .overlap_p2p = true,
+      .overlap_grad_reduce = job.plan.overlap_grad_reduce,
+      .overlap_param_gather = job.plan.overlap_param_gather,
+      .orders = job.orders,
+      .orders_fold = job.orders_fold,
+  };
+  const ModelShape shape = model_shape(job.transformer, side_plan(job.plan, side), job.experts);
+  for (std::int32_t stage = 0; stage < spec.pipeline; ++stage) {
+    spec.stages.push_back(stage_cost(shape, chunk_parts(job, pipeline_shape(spec), {stage})));
   }
-  for (model::StageCost& stage : forward.stages) {
-    stage.gradients = stage.optimizer_state = {};
-  }
-  for (model::StageCost& stage : backward.stages) {
-    if (!plan.decoupled.ship_activations) {
-      continue;
-    }
-    for (model::ChunkCost& chunk : stage.chunks) {
-      chunk.forward_transient = {};
-    }
-  }
-  return {forward, backward};
+  return spec;
 }
 
 }  // namespace
-
-model::Plan side_plan(const model::Plan& plan) {
-  model::Plan side = plan;
-  if (plan.schedule == model::ScheduleKind::Decoupled) {
-    side.schedule = model::ScheduleKind::OneForwardOneBackward;
-    side.decoupled = {};
-  }
-  return side;
-}
-
-model::RankLayout host_layout(const model::Plan& plan) {
-  model::Plan both = side_plan(plan);
-  if (plan.schedule == model::ScheduleKind::Decoupled) {
-    both.pipeline *= 2;
-  }
-  return model::RankLayout(both);
-}
 
 std::vector<std::string> host_job_problems(const HostJob& job) {
   std::vector<std::string> problems = host_problems(job.transformer, job.plan);
@@ -110,9 +62,6 @@ std::vector<std::string> host_job_problems(const HostJob& job) {
         "only; the host world runs equal ranks"};
   }
   problems = policies::schedule_problems(host_program_specs(job).front());
-  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
-    add_decoupled_problems(job.plan, problems);
-  }
   if (job.plan.schedule == model::ScheduleKind::UserPolicy && !job.policy) {
     problems.push_back("the policy " + job.plan.policy_library + " is not loaded");
   }
@@ -133,25 +82,21 @@ model::ProgramSpec host_program_spec(const HostJob& job) {
 }
 
 std::vector<model::ProgramSpec> host_program_specs(const HostJob& job) {
-  model::ProgramSpec spec{
-      .pipeline = job.plan.pipeline,
-      .model_chunks = job.plan.model_chunks,
-      .micro_batches = static_cast<int>(job.plan.num_micro_batches()),
-      .schedule = job.plan.schedule,
-      .overlap_p2p = true,
-      .overlap_grad_reduce = job.plan.overlap_grad_reduce,
-      .overlap_param_gather = job.plan.overlap_param_gather,
-      .orders = job.orders,
-      .orders_fold = job.orders_fold,
-  };
-  const ModelShape shape = model_shape(job.transformer, side_plan(job.plan), job.experts);
-  for (std::int32_t stage = 0; stage < spec.pipeline; ++stage) {
-    spec.stages.push_back(stage_cost(shape, chunk_parts(job, pipeline_shape(spec), {stage})));
+  if (job.plan.schedule != model::ScheduleKind::Decoupled) {
+    return {whole_pipeline(job, model::PipelineSide::Both)};
   }
-  if (job.plan.schedule == model::ScheduleKind::Decoupled) {
-    return both_sides(spec, job.plan);
+  model::DecoupledSides sides{.forward = whole_pipeline(job, model::PipelineSide::Forward),
+                              .backward = whole_pipeline(job, model::PipelineSide::Backward),
+                              .feed = job.plan.decoupled.ship_activations
+                                          ? model::SideFeed::Activations
+                                          : model::SideFeed::StageInput,
+                              .instances = instances_of(job.plan)};
+  MEGATWIN_ASSERT(job.fed_max.empty() || std::ssize(job.fed_max) == job.plan.pipeline,
+                  job.fed_max.size());
+  for (const int bound : job.fed_max) {
+    sides.crossings.push_back({.feed = {}, .fed_max = bound});
   }
-  return {spec};
+  return decoupled_sides(sides);
 }
 
 }  // namespace megatwin::exec

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/chunk_state.h"
+#include "exec/host_layout.h"
 #include "exec/host_world.h"
 #include "exec/model_chunk.h"
 #include "kernels/reference_adamw.h"
@@ -18,7 +19,6 @@
 #include "model/program/decision_record.h"
 #include "model/program/event_record.h"
 #include "model/program/program_spec.h"
-#include "model/rank_layout.h"
 #include "model/transformer.h"
 #include "model/units.h"
 #include "policies/executor.h"
@@ -79,6 +79,9 @@ struct HostJob {
 
   std::vector<std::vector<std::string>> orders;  // ScheduleKind::OrderFile: one a stage.
   bool orders_fold = false;
+  // Decoupled: how many micro-batches each stage's backward ranks may be fed and not have finished,
+  // as the machines that the run stands for have room (SideCrossing::fed_max). Empty: any number.
+  std::vector<int> fed_max;
   // Decides instead of the schedule's order when set. Called by the thread of each rank that
   // decides, before each step.
   policies::PolicyFactory policy;
@@ -99,7 +102,7 @@ struct HostJob {
 
 struct HostRankReport {
   model::RankId rank;
-  model::StageId stage;                  // Decoupled: those of the backward side follow the others.
+  model::StageId stage;                  // Decoupled: HostLayout::role().
   std::vector<model::ExecutorLog> logs;  // One a step when asked for.
   policies::Order executed;              // Of the last step.
   model::Bytes state;                    // Weights, gradients and optimizer state, throughout.
@@ -128,15 +131,8 @@ struct HostResult {
 // Why `job` cannot run here, in words for the user; empty when it can.
 std::vector<std::string> host_job_problems(const HostJob& job);
 
-// The plan as the ranks of one side of a decoupled pipeline have it; of any other the plan itself.
-model::Plan side_plan(const model::Plan& plan);
-
-// Where the ranks of a run stand. Decoupled: along the pipeline dimension the stages of the forward
-// side, then those of the backward side.
-model::RankLayout host_layout(const model::Plan& plan);
-
 // The pipeline of `job` as every world is told it, with the bytes that the host world holds and no
-// durations: one program, or decoupled that of the forward side and that of the backward side.
+// durations: one program, or what model::decoupled_sides() makes.
 // Requires: host_job_problems() is empty, but for the schedule's own.
 std::vector<model::ProgramSpec> host_program_specs(const HostJob& job);
 // Requires: one program.

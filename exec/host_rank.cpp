@@ -38,16 +38,23 @@ std::uint64_t hash_of(std::uint64_t hash, std::span<const float> weights) {
 
 RunShared::RunShared(const HostJob& host_job, const LocalRanks& local, Carrier* carrier)
     : job(host_job),
+      layout(job.plan),
       specs(host_program_specs(job)),
       programs(model::build_programs(specs)),
       orders(job.policy ? std::vector<policies::Order>{} : policies::schedule_orders(specs)),
-      shape(model_shape(job.transformer, side_plan(job.plan), job.experts)),
-      layout(host_layout(job.plan)),
+      shape(model_shape(job.transformer, side_plan(job.plan, model::PipelineSide::Forward),
+                        job.experts)),
+      backward_shape(model_shape(job.transformer,
+                                 side_plan(job.plan, model::PipelineSide::Backward), job.experts)),
       lockstep(lockstep_groups(job.plan, layout)),
       world(layout.num_ranks(), local, carrier) {}
 
 const model::Program& RunShared::program_of(RankId rank) const {
-  return programs[static_cast<std::size_t>(layout.coordinates(rank).pipeline)];
+  return programs[static_cast<std::size_t>(layout.role(rank))];
+}
+
+const ModelShape& RunShared::shape_of(RankId rank) const {
+  return layout.instance(rank).side == model::PipelineSide::Backward ? backward_shape : shape;
 }
 
 std::string RunShared::text_of(RankId rank, const Activity& activity) const {
@@ -70,14 +77,15 @@ HostRank::HostRank(RunShared& shared, RankId rank)
       coordinates_(shared.layout.coordinates(rank)),
       program_(shared.program_of(rank)),
       groups_(shared.world, shared.layout, rank),
-      model_({shared.job, shared.shape, program_, coordinates_}, groups_.all(), arena_plan()),
+      model_({shared.job, shared.shape_of(rank), program_, coordinates_}, groups_.all(),
+             arena_plan()),
       norm_(shared.world, rank),
       meeting_(shared.world, rank),
       backend_({shared.job, shared.layout, program_, rank, shared.world, model_, lockstep(),
                 make_exchanges(), norm_, shared.start}) {
   groups_.wait_by([this](const auto& done) { wait(done); });
   report_.rank = rank;
-  report_.stage = {coordinates_.pipeline};
+  report_.stage = {shared.layout.role(rank)};
 }
 
 void HostRank::run() {
@@ -113,12 +121,10 @@ std::optional<model::ArenaPlan> HostRank::arena_plan() const {
   if (shared_.job.policy) {
     return std::nullopt;
   }
-  const auto role = static_cast<std::size_t>(coordinates_.pipeline);
-  const bool is_backward = program_.shape.side == model::PipelineSide::Backward;
-  const model::ProgramSpec& spec = shared_.specs[is_backward ? 1 : 0];
+  const auto num_stages = static_cast<std::size_t>(program_.shape.pipeline);
   return model::plan_arena({program_.shape,
-                            spec.stages[static_cast<std::size_t>(program_.stage.value)],
-                            shared_.orders[role]});
+                            shared_.specs[role() / num_stages].stages[role() % num_stages],
+                            shared_.orders[role()]});
 }
 
 std::vector<ReplicaExchange*> HostRank::make_exchanges() {
@@ -127,7 +133,7 @@ std::vector<ReplicaExchange*> HostRank::make_exchanges() {
     const auto index = static_cast<std::int32_t>(exchanges_.size());
     exchanges_.push_back(
         std::make_unique<ReplicaExchange>(ReplicaExchangeSetup{.world = shared_.world,
-                                                               .shape = shared_.shape,
+                                                               .shape = shared_.shape_of(rank_),
                                                                .layout = shared_.layout,
                                                                .rank = rank_,
                                                                .chunk = {index},
@@ -142,14 +148,15 @@ std::vector<ReplicaExchange*> HostRank::make_exchanges() {
 
 // The embedding is in the first virtual stage, the head in the last one.
 std::optional<TiedCopy> HostRank::tied_copy(const ChunkPart& part) const {
-  if (!shared_.shape.tied || part.has_embedding == part.has_head) {
+  if (!shared_.shape_of(rank_).tied || part.has_embedding == part.has_head) {
     return std::nullopt;
   }
   const model::PipelineShape& pipeline = program_.shape;
   const int other = part.has_head ? 0 : pipeline.virtual_stages() - 1;
   model::RankCoordinates coordinates = coordinates_;
-  coordinates.pipeline += pipeline.stage_of(other).value - program_.stage.value;
-  return TiedCopy{.rank = shared_.layout.rank_at(coordinates), .is_head = part.has_head};
+  coordinates.pipeline = pipeline.stage_of(other).value;
+  return TiedCopy{.rank = shared_.layout.rank_at(shared_.layout.instance(rank_), coordinates),
+                  .is_head = part.has_head};
 }
 
 std::optional<OtherSide> HostRank::other_side() const {
@@ -157,10 +164,22 @@ std::optional<OtherSide> HostRank::other_side() const {
   if (pipeline.side == model::PipelineSide::Both) {
     return std::nullopt;
   }
-  const bool steps = pipeline.side == model::PipelineSide::Backward;
-  model::RankCoordinates coordinates = coordinates_;
-  coordinates.pipeline += steps ? -pipeline.pipeline : pipeline.pipeline;
-  return OtherSide{.rank = shared_.layout.rank_at(coordinates), .steps_here = steps};
+  using model::PipelineSide;
+  const model::SideInstances instances = instances_of(shared_.job.plan);
+  const auto rank_of = [&](PipelineSide side, int instance) {
+    return shared_.layout.rank_at({side, instance}, coordinates_);
+  };
+  // Forward instance i gets its weights from backward instance i mod b.
+  const int own = pipeline.instance;
+  OtherSide other{.ranks = {}, .steps_here = pipeline.side == PipelineSide::Backward};
+  if (!other.steps_here) {
+    other.ranks.push_back(rank_of(PipelineSide::Backward, own % instances.backward));
+    return other;
+  }
+  for (int instance = own; instance < instances.forward; instance += instances.backward) {
+    other.ranks.push_back(rank_of(PipelineSide::Forward, instance));
+  }
+  return other;
 }
 
 void HostRank::run_step() {
@@ -173,7 +192,6 @@ void HostRank::run_step() {
     policy_ = job.policy(program_, rank_);  // A step stands for itself.
   }
   policies::ExecutorScratch scratch;
-  const auto stage = static_cast<std::size_t>(coordinates_.pipeline);
   Executor executor({.program = program_,
                      .rank = rank_,
                      .backend = backend_,
@@ -182,7 +200,7 @@ void HostRank::run_step() {
                                : decides() ? OrderSource::Policy
                                            : OrderSource::Announced,
                      .order = dynamic ? std::span<const model::TaskId>{}
-                                      : std::span<const model::TaskId>{shared_.orders[stage]},
+                                      : std::span<const model::TaskId>{shared_.orders[role()]},
                      .policy = policy_.get(),
                      .options = job.executor,
                      .log = job.log ? &report_.logs.back() : nullptr});
@@ -245,15 +263,23 @@ ByteVector HostRank::own_losses() {
   return bytes_of(std::span<const double>(backend_.losses()));
 }
 
-// In the order of the replicas, then of the micro-batches. The letters are by rank.
+// In the order of the replicas, then of the micro-batches, whichever instance ran them. The letters
+// are by rank.
 double HostRank::mean_loss(const std::vector<ByteVector>& losses) const {
   const model::Plan& plan = shared_.job.plan;
-  std::vector<std::vector<double>> by_replica(static_cast<std::size_t>(plan.data * plan.context));
-  for (std::size_t rank = 0; rank < losses.size(); ++rank) {
-    if (!losses[rank].empty()) {
-      const auto at = shared_.layout.coordinates({static_cast<std::int32_t>(rank)});
-      by_replica[static_cast<std::size_t>(at.data * plan.context + at.context)] =
-          values_of<double>(losses[rank]);
+  std::vector<std::vector<double>> by_replica(
+      static_cast<std::size_t>(plan.data * plan.context),
+      std::vector<double>(static_cast<std::size_t>(plan.num_micro_batches()), 0));
+  for (std::int32_t rank = 0; rank < std::ssize(losses); ++rank) {
+    const ByteVector& letter = losses[static_cast<std::size_t>(rank)];
+    if (letter.empty()) continue;
+    const model::RankCoordinates at = shared_.layout.coordinates({rank});
+    const int replica = at.data * plan.context + at.context;
+    const model::PipelineShape& shape = shared_.program_of({rank}).shape;
+    int place = 0;
+    for (const double loss : values_of<double>(letter)) {
+      const auto micro_batch = static_cast<std::size_t>(shape.micro_batch(place++).value);
+      by_replica[static_cast<std::size_t>(replica)][micro_batch] = loss;
     }
   }
   double sum = 0;
@@ -281,7 +307,7 @@ std::span<const ChunkState> HostRank::all_state() {
   for (const RankId other : others) {
     const model::Program& program = shared_.program_of(other);
     const StateLetter& letter = letters_of_state_.emplace_back(
-        shared_.shape,
+        shared_.shape_of(other),
         StateLetter::Writer{.rank = other,
                             .coordinates = shared_.layout.coordinates(other),
                             .parts = chunk_parts(shared_.job, program.shape, program.stage)},

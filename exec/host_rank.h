@@ -14,6 +14,7 @@
 #include "exec/chunk_state.h"
 #include "exec/host_backend.h"
 #include "exec/host_job.h"
+#include "exec/host_layout.h"
 #include "exec/letter_group.h"
 #include "exec/meeting.h"
 #include "exec/norm_exchange.h"
@@ -21,7 +22,6 @@
 #include "exec/replica_exchange.h"
 #include "exec/state_letter.h"
 #include "model/program/program.h"
-#include "model/rank_layout.h"
 #include "policies/executor.h"
 #include "policies/policy.h"
 
@@ -32,16 +32,15 @@ struct RunShared {
   RunShared(const HostJob& host_job, const LocalRanks& local, Carrier* carrier);
 
   const model::Program& program_of(model::RankId rank) const;
+  const ModelShape& shape_of(model::RankId rank) const;
   std::string text_of(model::RankId rank, const HostWorld::Activity& activity) const;
 
-  const HostJob job;                      // A copy: a rank that hangs may outlive the caller's.
-  std::vector<model::ProgramSpec> specs;  // One, or one a side.
-  // One a stage, decoupled those of the backward side behind the others: by the coordinate of the
-  // layout along the pipeline.
-  std::vector<model::Program> programs;
-  std::vector<policies::Order> orders;  // Without a policy.
-  ModelShape shape;
-  model::RankLayout layout;
+  const HostJob job;  // A copy: a rank that hangs may outlive the caller's.
+  const HostLayout layout;
+  std::vector<model::ProgramSpec> specs;             // One, or one an instance of a side.
+  std::vector<model::Program> programs;              // By HostLayout::role() …
+  std::vector<policies::Order> orders;               // … and these, without a policy.
+  ModelShape shape, backward_shape;                  // The second of a backward side.
   std::vector<std::vector<model::RankId>> lockstep;  // By rank.
   HostWorld world;
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
@@ -78,6 +77,7 @@ class HostRank {
   std::vector<ReplicaExchange*> make_exchanges();
   std::optional<OtherSide> other_side() const;
   std::optional<TiedCopy> tied_copy(const ChunkPart& part) const;
+  std::size_t role() const { return static_cast<std::size_t>(shared_.layout.role(rank_)); }
 
   void run_step();
   void end_step();

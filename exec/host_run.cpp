@@ -26,7 +26,7 @@ constexpr std::chrono::seconds kGrace{1};
 constexpr std::chrono::milliseconds kSilence{1000};
 
 LocalRanks local_ranks(const HostJob& job, const ProcessCarrier* carrier) {
-  return carrier != nullptr ? carrier->local() : LocalRanks{0, host_layout(job.plan).num_ranks()};
+  return carrier != nullptr ? carrier->local() : LocalRanks{0, HostLayout(job.plan).num_ranks()};
 }
 
 // The threads of the ranks of this process, kept alive by each of them.
@@ -232,7 +232,7 @@ HostJob decided(const HostJob& job) {
 HostResult run_host(const HostJob& job) { return run(decided(job), nullptr); }
 
 HostResult run_host(const HostJob& job, model::Processes& processes) {
-  const int num_ranks = host_layout(job.plan).num_ranks();
+  const int num_ranks = HostLayout(job.plan).num_ranks();
   return run(decided(job), std::make_unique<ProcessCarrier>(processes, num_ranks));
 }
 

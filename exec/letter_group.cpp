@@ -129,7 +129,7 @@ void LetterGroup::all_to_all(const AllToAll& arguments) {
   }
 }
 
-OwnGroups::OwnGroups(HostWorld& world, const model::RankLayout& layout, model::RankId rank) {
+OwnGroups::OwnGroups(HostWorld& world, const HostLayout& layout, model::RankId rank) {
   for (const GroupKind kind : kKinds) {
     const std::vector<model::RankId> members = layout.members(kind, rank);
     if (members.size() > 1) {

@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "exec/host_layout.h"
 #include "exec/host_world.h"
 #include "exec/rank_group.h"
 #include "model/micro_op.h"
-#include "model/rank_layout.h"
 
 namespace megatwin::exec {
 
@@ -52,7 +52,7 @@ class LetterGroup : public RankGroup {
 class OwnGroups {
  public:
   // World and layout are borrowed, the layout only here.
-  OwnGroups(HostWorld& world, const model::RankLayout& layout, model::RankId rank);
+  OwnGroups(HostWorld& world, const HostLayout& layout, model::RankId rank);
   OwnGroups(const OwnGroups&) = delete;
   OwnGroups& operator=(const OwnGroups&) = delete;
   // References to what is in here.

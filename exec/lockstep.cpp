@@ -10,7 +10,7 @@ using model::GroupKind;
 using model::RankId;
 
 std::vector<std::vector<RankId>> lockstep_groups(const model::Plan& plan,
-                                                 const model::RankLayout& layout) {
+                                                 const HostLayout& layout) {
   std::vector<GroupKind> kinds = {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert,
                                   GroupKind::ExpertTensor};
   if (plan.zero_stage >= 2) {

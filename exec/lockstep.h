@@ -6,15 +6,15 @@
 
 #include <vector>
 
+#include "exec/host_layout.h"
 #include "model/ids.h"
 #include "model/plan.h"
-#include "model/rank_layout.h"
 
 namespace megatwin::exec {
 
 // By rank, the ranks that move with it, itself included, in ascending order. The first one leads.
 std::vector<std::vector<model::RankId>> lockstep_groups(const model::Plan& plan,
-                                                        const model::RankLayout& layout);
+                                                        const HostLayout& layout);
 
 }  // namespace megatwin::exec
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "exec/host_layout.h"
 #include "model/assert.h"
 
 namespace megatwin::exec {
@@ -146,6 +147,9 @@ std::vector<std::string> host_problems(const Transformer& transformer, const Pla
   std::vector<std::string> problems;
   add_model_problems(transformer, problems);
   add_plan_problems(transformer, plan, problems);
+  if (problems.empty() && plan.schedule == model::ScheduleKind::Decoupled) {
+    return decoupled_problems(plan);
+  }
   return problems;
 }
 

@@ -90,8 +90,7 @@ ReplicaExchange::ReplicaExchange(const ReplicaExchangeSetup& setup)
       replicas_(group_of(GroupKind::Data, setup.layout)),
       expert_replicas_(group_of(GroupKind::ExpertData, setup.layout)) {}
 
-ReplicaExchange::Group ReplicaExchange::group_of(GroupKind kind,
-                                                 const model::RankLayout& layout) const {
+ReplicaExchange::Group ReplicaExchange::group_of(GroupKind kind, const HostLayout& layout) const {
   Group group{.members = layout.members(kind, setup_.rank), .others = {}};
   for (std::size_t index = 0; index < group.members.size(); ++index) {
     if (group.members[index] == setup_.rank) {
@@ -336,21 +335,25 @@ void ReplicaExchange::copy_weights(Topic topic) {
   }
 }
 
-// All that both ranks hold: alike, since they have the same place among their replicas.
+// All that both ranks hold: alike, since they have the same place among their replicas, or all
+// replicas hold everything.
 void ReplicaExchange::send_across() {
-  if (!setup_.other_side) {
+  if (!setup_.other_side || setup_.other_side->ranks.empty()) {
     return;
   }
   std::vector<float> letter;
   for (const HeldUnit& unit : setup_.units) {
     append(letter, unit.weights);
   }
-  send(setup_.other_side->rank, channel(Topic::SideWeights), letter);
+  for (const RankId other : setup_.other_side->ranks) {
+    send(other, channel(Topic::SideWeights), letter);
+  }
 }
 
 bool ReplicaExchange::take_across() {
-  const auto letter = setup_.world.mailbox(setup_.rank)
-                          .take_letter(setup_.other_side->rank, channel(Topic::SideWeights));
+  const auto letter =
+      setup_.world.mailbox(setup_.rank)
+          .take_letter(setup_.other_side->ranks.front(), channel(Topic::SideWeights));
   if (!letter) {
     return false;
   }

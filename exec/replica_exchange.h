@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "exec/chunk_parameters.h"
+#include "exec/host_layout.h"
 #include "exec/host_world.h"
 #include "exec/model_shape.h"
 #include "exec/parameter_table.h"
 #include "model/ids.h"
-#include "model/rank_layout.h"
 
 namespace megatwin::exec {
 
@@ -28,17 +28,17 @@ struct TiedCopy {
   bool is_head = false;
 };
 
-// Decoupled: the rank that has the same weights on the other side. The backward side steps them and
-// sends them with each gather.
+// Decoupled: the backward side steps the weights and sends them to the forward side with each
+// gather. Each forward rank gets them from one backward rank, which may send to several or none.
 struct OtherSide {
-  model::RankId rank;
+  std::vector<model::RankId> ranks;
   bool steps_here = false;  // This rank is of the backward side.
 };
 
 struct ReplicaExchangeSetup {
   HostWorld& world;
   const ModelShape& shape;
-  const model::RankLayout& layout;  // Only while it is made.
+  const HostLayout& layout;  // Only while it is made.
   model::RankId rank;
   model::ChunkId chunk;
   std::span<HeldUnit> units;
@@ -67,7 +67,7 @@ class ReplicaExchange {
     std::vector<model::RankId> members, others;
     std::size_t own = 0;  // Index of this rank.
   };
-  Group group_of(model::GroupKind kind, const model::RankLayout& layout) const;
+  Group group_of(model::GroupKind kind, const HostLayout& layout) const;
   const Group& group(Topic topic) const;
   bool is_needed(Topic topic) const;  // Else nobody writes anything.
   // The part of a unit that a replica steps, in places of the chunk.

@@ -72,7 +72,13 @@ void add_to(Hash& hash, const model::ProgramSpec& spec) {
       for (const char c : token) hash.add(static_cast<unsigned char>(c));
     }
   }
-  if (spec.side != model::PipelineSide::Both) hash.add(static_cast<std::uint64_t>(spec.feed));
+  if (spec.side == model::PipelineSide::Both) return;
+  hash.add(static_cast<std::uint64_t>(spec.feed));
+  hash.add(static_cast<std::uint64_t>(spec.instances.forward));
+  hash.add(static_cast<std::uint64_t>(spec.instances.backward));
+  for (const model::SideCrossing& crossing : spec.crossings) {
+    hash.add(static_cast<std::uint64_t>(crossing.fed_max));
+  }
 }
 
 }  // namespace

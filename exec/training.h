@@ -23,7 +23,8 @@ struct TrainingRequest {
   model::TrainingData data;
   model::TrainingSettings settings;
 
-  policies::PolicyFactory policy;  // As in HostJob.
+  std::vector<int> fed_max;  // As in HostJob, and these:
+  policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
   bool log = false;
   int timeline_steps = 0;

@@ -336,7 +336,7 @@ bool Executor::may_issue(TaskId id) const {
   if (!options_.gradients_in_order || task.kind != program_->shape.last_kind()) {
     return true;
   }
-  return chunks_[chunk].gradients_issued == task.micro_batch.value;
+  return chunks_[chunk].gradients_issued == program_->shape.place_of(task.micro_batch);
 }
 
 bool Executor::fits(const Task& task) const {
@@ -357,8 +357,8 @@ std::string Executor::why_stopped() const {
         if (no_room++ == 0) memory = to_text(task);
       } else if (order.empty()) {
         Task first = task;
-        first.micro_batch.value =
-            chunks_[static_cast<std::size_t>(task.chunk.value)].gradients_issued;
+        first.micro_batch = program_->shape.micro_batch(
+            chunks_[static_cast<std::size_t>(task.chunk.value)].gradients_issued);
         order = to_text(task) + " is withheld: " + to_text(first) +
                 " has to come first and is not ready";
       }

@@ -33,9 +33,9 @@ Order decoupled_order(const model::PipelineShape& shape, model::StageId /*stage*
   MEGATWIN_ASSERT(shape.side != model::PipelineSide::Both, "a schedule of two sides");
   Order order;
   order.reserve(static_cast<std::size_t>(shape.num_tasks()));
-  for (std::int32_t micro_batch = 0; micro_batch < shape.micro_batches; ++micro_batch) {
+  for (int n = 0; n < shape.micro_batches; ++n) {
     for (int phase = 0; phase < shape.phases(); ++phase) {
-      order.push_back(shape.task_id({shape.kind_of(phase), {micro_batch}, {0}}));
+      order.push_back(shape.task_id({shape.kind_of(phase), shape.micro_batch(n), {0}}));
     }
   }
   return order;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/program/decoupled_sides.h"
 #include "policies/order_file.h"
 
 namespace megatwin::policies {
@@ -90,6 +91,14 @@ std::vector<std::string> chunk_problems(const ProgramSpec& spec, const char* sch
           std::to_string(spec.model_chunks)};
 }
 
+std::vector<std::string> decoupled_problems(const ProgramSpec& spec) {
+  std::vector<std::string> problems = chunk_problems(spec, "fbd", 1);
+  for (std::string& problem : model::instance_problems(spec.micro_batches, spec.instances)) {
+    problems.push_back(std::move(problem));
+  }
+  return problems;
+}
+
 template <class OrderOfStage>
 std::vector<Order> order_of_each_stage(const ProgramSpec& spec, OrderOfStage order_of_stage) {
   std::vector<Order> orders;
@@ -125,7 +134,7 @@ std::vector<std::string> schedule_problems(const ProgramSpec& spec) {
     case ScheduleKind::UserPolicy:
       return {};
     case ScheduleKind::Decoupled:
-      return chunk_problems(spec, "fbd", 1);
+      return decoupled_problems(spec);
   }
   MEGATWIN_ASSERT(false, "unknown schedule");
 }

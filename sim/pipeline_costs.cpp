@@ -51,6 +51,8 @@ void append_shape(const ReplicaClass& replicas, PipelineCosts& costs) {
   model::PipelineShape alike = shape;
   alike.micro_batches = costs.shape.micro_batches;
   alike.side = costs.shape.side;
+  alike.instance = costs.shape.instance;
+  alike.instances = costs.shape.instances;
   MEGATWIN_ASSERT(alike == costs.shape, "classes of different pipelines");
   const auto found = std::find(costs.shapes.begin(), costs.shapes.end(), shape);
   costs.shape_of_class.push_back(static_cast<int>(found - costs.shapes.begin()));
@@ -73,10 +75,18 @@ void append_sends(const model::ProgramSpec& spec, PipelineCosts& costs) {
 void append_crossings(const std::vector<ReplicaClass>& classes, PipelineCosts& costs) {
   if (!costs.is_decoupled()) return;
   const model::ProgramSpec& spec = *classes.front().spec;
-  MEGATWIN_ASSERT(classes.size() == 2 && spec.side == model::PipelineSide::Forward &&
-                      classes.back().spec->side == model::PipelineSide::Backward,
-                  classes.size(), " sides");
-  MEGATWIN_ASSERT(spec.micro_batches == classes.back().spec->micro_batches, spec.micro_batches);
+  costs.instances = spec.instances;
+  for (int index = 0; index < std::ssize(classes); ++index) {
+    const model::ProgramSpec& one = *classes[static_cast<std::size_t>(index)].spec;
+    const bool is_forward = index < spec.instances.forward;
+    MEGATWIN_ASSERT(
+        one.side == (is_forward ? model::PipelineSide::Forward : model::PipelineSide::Backward) &&
+            one.instance == index - (is_forward ? 0 : spec.instances.forward) &&
+            one.instances == spec.instances && one.micro_batches == spec.micro_batches,
+        index, " of ", classes.size(), " instances");
+  }
+  MEGATWIN_ASSERT(std::ssize(classes) == spec.instances.forward + spec.instances.backward,
+                  classes.size(), " instances");
   costs.feed_kind = spec.feed;
   for (int stage = 0; stage < spec.pipeline; ++stage) {
     costs.feed.push_back(spec.crossing(stage).feed.ns);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/program/pipeline_shape.h"
+#include "model/program/program.h"
 #include "model/program/program_spec.h"
 
 namespace megatwin::sim {
@@ -37,7 +38,9 @@ struct PipelineCosts {
   // Where a network delays them unequally: of every task's send, class by class as SlotLayout.
   // Empty otherwise. Dataflow only.
   std::vector<Nanoseconds> send_by_slot;
-  // Decoupled: the classes are the forward side and the backward side; what crosses, by stage.
+  // Decoupled: the classes are the instances of the forward side, then those of the backward side;
+  // what crosses, by stage.
+  model::SideInstances instances;
   std::vector<Nanoseconds> feed;
   model::SideFeed feed_kind = model::SideFeed::StageInput;
   // The same of every task whose collectives leave its machine. Empty: `task` holds. With sends
@@ -77,8 +80,12 @@ struct PipelineCosts {
     return send.data() + static_cast<std::size_t>(replica_class) * send_stride();
   }
   bool is_decoupled() const { return shape.side != model::PipelineSide::Both; }
-  // Of a decoupled pipeline the other side.
-  int other_class(int replica_class) const { return 1 - replica_class; }
+  // Of a decoupled pipeline the class at the other end of a crossing.
+  int class_across(int replica_class, const model::Message& crossing) const {
+    return crossing.instance + (reduces(replica_class) ? 0 : instances.forward);
+  }
+  // Classes that meet in a reduction.
+  int num_reducing() const { return is_decoupled() ? instances.backward : num_classes; }
   bool reduces(int replica_class) const {
     return class_shape(replica_class).side != model::PipelineSide::Forward;
   }
@@ -100,7 +107,7 @@ ReplicaClass replica_class(const model::ProgramSpec& spec);
 
 // Several replicas of the pipeline that differ in costs, hops or micro-batches. A collective lasts
 // as long as its slowest member says. Requires: at least one class, and the same schedule, p and v;
-// of a decoupled pipeline the forward side and the backward side.
+// of a decoupled pipeline what decoupled_sides() gives.
 PipelineCosts pipeline_costs(const std::vector<ReplicaClass>& classes);
 
 }  // namespace megatwin::sim

@@ -90,8 +90,8 @@ PipelineResult simulate_pipeline(const model::ProgramSpec& spec, Engine engine,
 PipelineResult simulate_classes(const std::vector<ReplicaClass>& classes, Engine engine,
                                 const SimulationOptions& options = {});
 
-// The sides of a decoupled pipeline, forward and backward: rank r of the result is stage r mod p of
-// side r / p. Or the one spec of any other pipeline.
+// The specs that decoupled_sides() gives: rank r of the result is stage r mod p of the instance of
+// spec r / p. Or the one spec of any other pipeline.
 PipelineResult simulate_sides(const std::vector<model::ProgramSpec>& specs,
                               const SimulationOptions& options = {});
 

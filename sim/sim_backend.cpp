@@ -182,7 +182,7 @@ void SimBackend::issue_crossing(RankId rank, TaskId producer) {
     state.cross_free = arrival;
   }
   times_.crossing[slot] = arrival;
-  push(arrival, costs_.unit(costs_.other_class(state.replica_class), message.stage.value),
+  push(arrival, costs_.unit(costs_.class_across(state.replica_class, message), message.stage.value),
        ExecutorEventKind::MessageArrived, message.task.value);
 }
 
@@ -213,7 +213,7 @@ void SimBackend::issue_reduce(RankId rank, model::ChunkId chunk) {
     return;
   }
   Rendezvous& reduce = reduces_[index];
-  if (++reduce.joined < (costs_.is_decoupled() ? 1 : costs_.num_classes)) {
+  if (++reduce.joined < costs_.num_reducing()) {
     return;
   }
   const Nanoseconds start = std::max(now_, data_parallel_free_[stage]);

@@ -120,7 +120,7 @@ class UnitAnalysis {
   Crossing crossing_to(TaskId receiver) const {
     const model::Message& message =
         program_->awaited_crossings[static_cast<std::size_t>(receiver.value)];
-    const int other = in_.costs.other_class(replica_class_);
+    const int other = in_.costs.class_across(replica_class_, message);
     const SlotLayout layout{in_.costs.class_shape(other)};
     const std::size_t slot = in_.costs.first_slot[static_cast<std::size_t>(other)] +
                              layout.task(message.stage.value, message.task);

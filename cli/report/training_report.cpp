@@ -117,9 +117,12 @@ std::string json_training(const TrainingSummary& summary) {
     json.begin_object();
     json.member("rank", rank.rank.value);
     const model::Plan& plan = summary.job.plan;
-    json.member("stage", rank.stage.value % plan.pipeline);
+    json.member("stage", rank.stage.value % plan.pipeline);  // See exec::HostLayout::role().
     if (plan.schedule == model::ScheduleKind::Decoupled) {
-      json.member("side", rank.stage.value < plan.pipeline ? "forward" : "backward");
+      const int forward = plan.decoupled.forward.instances;
+      const int role = rank.stage.value / plan.pipeline;
+      json.member("side", role < forward ? "forward" : "backward");
+      json.member("instance", role < forward ? role : role - forward);
     }
     json.member("activations", rank.activations_max.value);
     json.member("reserved", rank.activations_reserved.value);

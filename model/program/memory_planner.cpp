@@ -173,7 +173,7 @@ class BufferList {
   std::size_t& open(BufferKind kind, const Task& task) {
     const PipelineShape& shape = request_.shape;
     const int row = static_cast<int>(kind) * shape.model_chunks + task.chunk.value;
-    const int index = row * shape.micro_batches + task.micro_batch.value;
+    const int index = row * shape.micro_batches + shape.place_of(task.micro_batch);
     return open_[static_cast<std::size_t>(index)];
   }
 

@@ -20,10 +20,12 @@ bool orders_split_backward(const ProgramSpec& spec) {
 }  // namespace
 
 PipelineShape pipeline_shape(const ProgramSpec& spec) {
+  if (spec.side != PipelineSide::Both) {
+    return side_shape(spec, spec.side, spec.instance);
+  }
   PipelineShape shape{.pipeline = spec.pipeline,
                       .model_chunks = spec.model_chunks,
-                      .micro_batches = spec.micro_batches,
-                      .side = spec.side};
+                      .micro_batches = spec.micro_batches};
   switch (spec.schedule) {
     case ScheduleKind::GPipe:
     case ScheduleKind::OneForwardOneBackward:
@@ -49,6 +51,16 @@ PipelineShape pipeline_shape(const ProgramSpec& spec) {
       break;
   }
   return shape;
+}
+
+PipelineShape side_shape(const ProgramSpec& spec, PipelineSide side, int instance) {
+  const int instances = spec.instances.of(side);
+  return {.pipeline = spec.pipeline,
+          .model_chunks = spec.model_chunks,
+          .micro_batches = (spec.micro_batches - instance + instances - 1) / instances,
+          .side = side,
+          .instance = instance,
+          .instances = instances};
 }
 
 }  // namespace megatwin::model

@@ -21,10 +21,13 @@ enum class ChunkPlacement {
 struct PipelineShape {
   int pipeline = 1;
   int model_chunks = 1;
-  int micro_batches = 1;
+  int micro_batches = 1;  // That pass through this pipeline: every one, or those of one instance.
   bool split_backward = false;
   ChunkPlacement placement = ChunkPlacement::RoundRobin;
   PipelineSide side = PipelineSide::Both;
+  // Of an instance of a side: its micro-batches are `instance`, `instance` + `instances` and so on.
+  int instance = 0;
+  int instances = 1;
 
   friend constexpr auto operator<=>(const PipelineShape&, const PipelineShape&) = default;
 
@@ -58,15 +61,22 @@ struct PipelineShape {
   int tasks_per_phase() const { return model_chunks * micro_batches; }
   int num_tasks() const { return phases() * tasks_per_phase(); }
 
+  // The n-th of its micro-batches, and back.
+  MicroBatchId micro_batch(int n) const { return {instance + n * instances}; }
+  int place_of(MicroBatchId micro_batch) const {
+    return instances == 1 ? micro_batch.value : (micro_batch.value - instance) / instances;
+  }
+
   // Tasks are numbered by phase, then chunk, then micro-batch: the same numbers on every rank, so
   // that (rank, task) is the tag of the message that the task waits for.
   TaskId task_id(const Task& task) const {
     return {(phase_of(task.kind) * model_chunks + task.chunk.value) * micro_batches +
-            task.micro_batch.value};
+            place_of(task.micro_batch)};
   }
   Task task(TaskId id) const {
     const int row = id.value / micro_batches;
-    return {kind_of(row / model_chunks), {id.value % micro_batches}, {row % model_chunks}};
+    return {
+        kind_of(row / model_chunks), micro_batch(id.value % micro_batches), {row % model_chunks}};
   }
   int phase_of(TaskKind kind) const {
     if (kind == TaskKind::Forward || kind == TaskKind::Recompute) {
@@ -94,6 +104,9 @@ struct PipelineShape {
 
 // The shape that the schedule of `spec` asks for.
 PipelineShape pipeline_shape(const ProgramSpec& spec);
+
+// That of any instance of either side of the decoupled pipeline that `spec` is a part of.
+PipelineShape side_shape(const ProgramSpec& spec, PipelineSide side, int instance);
 
 }  // namespace megatwin::model
 

@@ -16,8 +16,8 @@
 
 namespace megatwin::model {
 
-// A message between neighbouring virtual stages on different ranks. `task` is the task of the other
-// rank; together they are the tag.
+// A message between neighbouring virtual stages on different ranks, or between the sides of a
+// decoupled pipeline. `task` is the task of the other rank; together they are the tag.
 struct Message {
   static constexpr std::int32_t kNone = -1;
   StageId stage{kNone};
@@ -25,6 +25,7 @@ struct Message {
   // Messages of one channel share the receive slots: activations and gradients apart, and in the
   // fold placement those of the two chunks apart, since they come from different neighbours.
   std::uint8_t channel = 0;
+  std::uint16_t instance = 0;  // Of a crossing: which one of the other side.
 
   bool exists() const { return stage.value != kNone; }
 };
@@ -54,9 +55,9 @@ struct Program {
   std::vector<std::uint8_t> num_waits;
   std::vector<Message> sends;     // What task t sends when done, and where.
   std::vector<Message> receives;  // What task t waits for, and from where.
-  // Decoupled, else empty: what task t sends to the rank of its stage on the other side, and what
-  // it waits for from there. A forward feeds the recompute of its micro-batch; a backward makes
-  // room for a later forward, which is a message without content.
+  // Decoupled, else empty: what task t sends to a rank of its stage on the other side, and what it
+  // waits for from there; which one depends on the micro-batch. A forward feeds the recompute of
+  // its micro-batch; a backward makes room for a later forward, which is a message without content.
   std::vector<Message> crossings, awaited_crossings;
   std::vector<ChunkMemory> chunk_memory;
   Bytes fixed_memory;  // Parameters, gradients, optimizer state, buffers, overhead.

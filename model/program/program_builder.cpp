@@ -121,7 +121,8 @@ Message of_micro_batch(Message message, std::int32_t micro_batch) {
 void append_row(const Row& row, Program& program) {
   const std::int32_t num_micro_batches = program.shape.micro_batches;
   for (std::int32_t micro_batch = 0; micro_batch < num_micro_batches; ++micro_batch) {
-    program.tasks.push_back({row.first.kind, {micro_batch}, row.first.chunk});
+    program.tasks.push_back(
+        {row.first.kind, program.shape.micro_batch(micro_batch), row.first.chunk});
     program.num_waits.push_back(static_cast<std::uint8_t>(row.num_waits));
     program.sends.push_back(of_micro_batch(row.send, micro_batch));
     program.receives.push_back(of_micro_batch(row.receive, micro_batch));
@@ -132,22 +133,36 @@ void append_row(const Row& row, Program& program) {
   }
 }
 
-// Both ends of a crossing, as the one or the other side of the stage sees it.
-struct SideEnds {
-  TaskId sender, receiver;
+// One end of a crossing: the task of an instance of its side.
+struct SideEnd {
+  PipelineSide side;
+  int instance;
+  TaskId task;
 };
-void append_crossing(const SideEnds& ends, bool sends, Program& program) {
-  const auto own = static_cast<std::size_t>((sends ? ends.sender : ends.receiver).value);
-  const TaskId other = sends ? ends.receiver : ends.sender;
-  (sends ? program.crossings : program.awaited_crossings)[own] = {program.stage, other};
-  if (!sends) {
-    ++program.num_waits[own];
+
+// Writes down what of a crossing this program sees.
+void append_crossing(const SideEnd& sender, const SideEnd& receiver, Program& program) {
+  const auto is_here = [&](const SideEnd& end) {
+    return end.side == program.shape.side && end.instance == program.shape.instance;
+  };
+  const auto message_to = [&](const SideEnd& end) {
+    return Message{.stage = program.stage,
+                   .task = end.task,
+                   .instance = static_cast<std::uint16_t>(end.instance)};
+  };
+  if (is_here(sender)) {
+    program.crossings[static_cast<std::size_t>(sender.task.value)] = message_to(receiver);
+  }
+  if (is_here(receiver)) {
+    const auto index = static_cast<std::size_t>(receiver.task.value);
+    program.awaited_crossings[index] = message_to(sender);
+    ++program.num_waits[index];
   }
 }
 
 // Micro-batch n is fed from its forward to its recompute; the first stage reads the tokens itself
 // when it runs the forward again. With room for k micro-batches the backward of n makes room for
-// the forward of n + k.
+// the forward of the k-th that comes to the same backward rank after it, on whichever rank that is.
 void append_crossings(const ProgramSpec& spec, Program& program) {
   if (spec.side == PipelineSide::Both) {
     return;
@@ -155,22 +170,22 @@ void append_crossings(const ProgramSpec& spec, Program& program) {
   const auto num_tasks = static_cast<std::size_t>(program.num_tasks());
   program.crossings.resize(num_tasks);
   program.awaited_crossings.resize(num_tasks);
-  PipelineShape forwards = program.shape;
-  forwards.side = PipelineSide::Forward;
-  PipelineShape backwards = program.shape;
-  backwards.side = PipelineSide::Backward;
-  const bool is_forward_side = spec.side == PipelineSide::Forward;
+  const auto end_of = [&](PipelineSide side, TaskKind kind, std::int64_t micro_batch) {
+    const auto n = static_cast<std::int32_t>(micro_batch);
+    const int instance = n % spec.instances.of(side);
+    return SideEnd{side, instance, side_shape(spec, side, instance).task_id({kind, {n}, {0}})};
+  };
   const bool is_fed = spec.feed == SideFeed::Activations || program.stage.value > 0;
-  const int fed_max = spec.crossing(program.stage.value).fed_max;
+  const std::int64_t ahead =
+      std::int64_t{spec.crossing(program.stage.value).fed_max} * spec.instances.backward;
   for (std::int32_t n = 0; n < spec.micro_batches; ++n) {
-    const TaskId forward = forwards.task_id({TaskKind::Forward, {n}, {0}});
+    const SideEnd forward = end_of(PipelineSide::Forward, TaskKind::Forward, n);
     if (is_fed) {
-      append_crossing({forward, backwards.task_id({TaskKind::Recompute, {n}, {0}})},
-                      is_forward_side, program);
+      append_crossing(forward, end_of(PipelineSide::Backward, TaskKind::Recompute, n), program);
     }
-    if (fed_max > 0 && n >= fed_max) {
-      append_crossing({backwards.task_id({TaskKind::Backward, {n - fed_max}, {0}}), forward},
-                      !is_forward_side, program);
+    if (ahead > 0 && n >= ahead) {
+      append_crossing(end_of(PipelineSide::Backward, TaskKind::Backward, n - ahead), forward,
+                      program);
     }
   }
 }

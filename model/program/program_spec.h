@@ -62,10 +62,20 @@ enum class SideFeed : std::uint8_t {
   Activations,  // All that the forward keeps, when it ends; the Recompute takes it in.
 };
 
-// Between the two ranks of a stage.
+// Pipelines of each side: micro-batch j is run by forward instance j mod `forward` and by backward
+// instance j mod `backward`.
+struct SideInstances {
+  int forward = 1;
+  int backward = 1;
+  int of(PipelineSide side) const { return side == PipelineSide::Forward ? forward : backward; }
+  friend constexpr bool operator==(const SideInstances&, const SideInstances&) = default;
+};
+
+// Between the ranks of a stage.
 struct SideCrossing {
-  Instant feed;     // Of one micro-batch, on its way.
-  int fed_max = 0;  // Micro-batches begun by the one and not finished by the other; 0: any number.
+  Instant feed;  // Of one micro-batch, on its way.
+  // Of a backward rank: micro-batches begun for it and not finished by it; 0: any number.
+  int fed_max = 0;
   friend constexpr bool operator==(const SideCrossing&, const SideCrossing&) = default;
 };
 
@@ -101,6 +111,8 @@ struct ProgramSpec {
   PipelineSide side = PipelineSide::Both;
   SideFeed feed = SideFeed::StageInput;
   std::vector<SideCrossing> crossings;
+  SideInstances instances;
+  int instance = 0;  // Of this side. `micro_batches` are those of all instances.
 
   PipelineHop hop(int boundary) const {
     return hops.empty() ? PipelineHop{send_activation, send_gradient}

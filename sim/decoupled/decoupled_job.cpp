@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "model/collective_cost.h"
 #include "model/plan_check.h"
+#include "model/program/decoupled_sides.h"
 #include "model/program/lowering.h"
 #include "model/program/stage_jobs.h"
 #include "sim/memory_report.h"
@@ -21,6 +24,8 @@ using model::Job;
 using model::JobProgram;
 using model::Seconds;
 using policies::DecoupledFeed;
+
+constexpr std::int64_t kMicroBatchesMax = std::numeric_limits<int>::max();
 
 int ranks_of(const Job& job, const DecoupledSide& side) {
   const model::Plan& plan = job.plan;
@@ -62,6 +67,9 @@ Job side_job(const Job& job, const DecoupledSide& side) {
   }
   result.plan.tensor = job.plan.side_tensor(side);
   result.plan.data = job.plan.data * side.instances;
+  // The last instances may have one micro-batch less; each is priced as the first.
+  const std::int64_t unit = result.plan.micro_batch * result.plan.data;
+  result.plan.global_batch = (job.plan.global_batch + unit - 1) / unit * unit;
   result.plan.sequence_parallel = job.plan.sequence_parallel && result.plan.tensor > 1;
   result.plan.schedule = model::ScheduleKind::OneForwardOneBackward;
   result.plan.decoupled = {};
@@ -117,6 +125,12 @@ std::vector<std::string> size_problems(const Job& job) {
     problems.push_back(
         "plan.global_batch " + std::to_string(job.plan.global_batch) +
         " is not a multiple of plan.micro_batch · plan.data = " + std::to_string(unit));
+    return problems;
+  }
+  for (std::string& problem : model::instance_problems(
+           static_cast<int>(std::min(job.plan.num_micro_batches(), kMicroBatchesMax)),
+           {plan.forward.instances, plan.backward.instances})) {
+    problems.push_back(std::move(problem));
   }
   return problems;
 }
@@ -152,13 +166,11 @@ class Crossing {
   model::GroupTopology forward_, backward_;
 };
 
-// Micro-batches of which a rank of the stage can keep `each`, at least one.
-int micro_batches_that_fit(const model::StageCost& stage, Bytes each, Bytes limit) {
+// Of a rank of the stage, for micro-batches of which it keeps `each`.
+model::FeedRoom feed_room(const model::StageCost& stage, Bytes each, Bytes limit) {
   const Bytes fixed =
       stage.parameters + stage.gradients + stage.optimizer_state + stage.buffers + stage.overhead;
-  if (!(each > Bytes{0})) return 0;
-  const double room = std::floor(ratio((limit - fixed) / each));
-  return static_cast<int>(std::clamp(room, 1.0, 1e6));
+  return {.free = limit - fixed, .each = each};
 }
 
 void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result) {
@@ -197,13 +209,11 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
         .reduce = backward.gradient_reduce,
         .optimizer = here.optimizer + backward.parameter_gather,
         .weights = crossing.time(weights),
-        // All that is fed may be unsent; the input of weight gradients takes the place of the
-        // activations until it is sent.
-        .waiting_max = std::min(
-            micro_batches_that_fit(here, std::max(on_backward.activation, on_backward.weight_input),
-                                   limits[s]),
-            micro_batches_that_fit(forward_ranks.spec.stages[s], on_forward.activation,
-                                   limits_there[s])),
+        // The input of weight gradients takes the place of the activations until it is sent.
+        .waiting_max = fed_max(
+            {result.spec.forward_instances, result.spec.backward_instances},
+            feed_room(forward_ranks.spec.stages[s], on_forward.activation, limits_there[s]),
+            feed_room(here, std::max(on_backward.activation, on_backward.weight_input), limits[s])),
         .on_forward = on_forward,
         .on_backward = on_backward,
         .send_activation = result.forward_program.spec.hop(static_cast<int>(s)).activation};
@@ -229,6 +239,18 @@ std::vector<std::string> decoupled_problems(const Job& job) {
     }
   }
   return problems;
+}
+
+std::vector<int> fed_bounds(const Job& job) {
+  if (job.plan.schedule != model::ScheduleKind::Decoupled || job.cluster.groups.empty() ||
+      !decoupled_problems(job).empty()) {
+    return {};
+  }
+  std::vector<int> bounds;
+  for (const DecoupledStage& stage : price_decoupled(job).spec.stages) {
+    bounds.push_back(stage.waiting_max);
+  }
+  return bounds;
 }
 
 DecoupledJob price_decoupled(const Job& job, const model::PricedEffects& effects) {

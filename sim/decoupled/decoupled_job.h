@@ -32,6 +32,11 @@ struct DecoupledJob {
   bool leaves_gradients = false;  // To the forward side.
 };
 
+// How many micro-batches each stage's backward ranks may be fed and not have finished, by the
+// memory of the cluster's GPUs (SideCrossing::fed_max). Empty where nothing says: no cluster, not
+// one for this plan, another schedule.
+std::vector<int> fed_bounds(const model::Job& job);
+
 // Requires: decoupled_problems(job) is empty.
 DecoupledJob price_decoupled(const model::Job& job, const model::PricedEffects& effects = {});
 

@@ -25,8 +25,10 @@ double DecoupledResult::busy_share(bool forward_side) const {
 }
 
 DecoupledResult simulate_decoupled(const DecoupledSpec& spec) {
-  MEGATWIN_ASSERT(!spec.stages.empty() && spec.micro_batches >= 1, spec.micro_batches);
+  MEGATWIN_ASSERT(!spec.stages.empty());
   MEGATWIN_ASSERT(spec.forward_instances >= 1 && spec.backward_instances >= 1);
+  MEGATWIN_ASSERT(spec.micro_batches >= std::max(spec.forward_instances, spec.backward_instances),
+                  spec.micro_batches);
   MEGATWIN_ASSERT(spec.weight_share >= 0 && spec.weight_share <= 1, spec.weight_share);
   return is_program(spec) ? simulate_as_program(spec) : simulate_instances(spec);
 }

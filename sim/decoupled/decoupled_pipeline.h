@@ -3,9 +3,9 @@
 // between the sides. Every pipeline stage has some forward ranks and some backward ranks
 // (instances); micro-batch j belongs to forward instance j mod a and backward instance j mod b.
 //
-// One instance of each side and no split is a program that the Executor runs, see
-// decoupled_program.h; the rest has an engine of its own, decoupled_instances.h. Where both apply
-// they give the same times (docs/adr/0010).
+// Without a split these are programs that the Executor runs, see decoupled_program.h; weight
+// gradients left to the forward side have an engine of their own, decoupled_instances.h. Where both
+// apply they give the same times (docs/adr/0010).
 //
 // Transfers queue per sender and kind, beside compute. The step ends when every rank has ended.
 // In closed form, without transfers and bounds: policies/forward_backward_decoupling.h.
@@ -87,7 +87,8 @@ struct DecoupledResult {
   double busy_share(bool forward_side) const;
 };
 
-// Requires: at least one stage, micro-batch and instance of each side; 0 ≤ weight_share ≤ 1.
+// Requires: at least one stage and instance of each side, a micro-batch for each instance;
+// 0 ≤ weight_share ≤ 1.
 DecoupledResult simulate_decoupled(const DecoupledSpec& spec);
 
 // The share of weight gradients on the forward side at which both sides of the busiest stage work

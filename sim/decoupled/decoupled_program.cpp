@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/program/decoupled_sides.h"
 #include "model/program/program_builder.h"
 #include "policies/schedule.h"
 #include "sim/event_engine.h"
@@ -37,93 +38,100 @@ int most_at_once(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& spans) 
   return most;
 }
 
-// Where the times of the tasks of one stage lie.
+// Where the times of the tasks of one stage lie, by micro-batch.
 class StageTimes {
  public:
   StageTimes(const PipelineCosts& costs, const StepTimes& times, int stage)
       : costs_(costs), times_(times), stage_(stage) {}
 
-  Nanoseconds end(int side, TaskKind kind, int micro_batch) const {
-    return times_.end[slot(side, kind, micro_batch)];
-  }
   Nanoseconds forward_begin(int micro_batch) const {
-    return end(0, TaskKind::Forward, micro_batch) - costs_.task[costs_.task_index(0, stage_, 0, 0)];
+    const At at = find(PipelineSide::Forward, TaskKind::Forward, micro_batch);
+    return times_.end[at.slot] - costs_.task[costs_.task_index(at.replica_class, stage_, 0, 0)];
   }
   Nanoseconds fed(int micro_batch) const {
-    return times_.crossing[slot(0, TaskKind::Forward, micro_batch)];
+    return times_.crossing[find(PipelineSide::Forward, TaskKind::Forward, micro_batch).slot];
+  }
+  Nanoseconds backward_end(int micro_batch) const {
+    return times_.end[find(PipelineSide::Backward, TaskKind::Backward, micro_batch).slot];
   }
 
  private:
-  std::size_t slot(int side, TaskKind kind, int micro_batch) const {
-    const model::PipelineShape& shape = costs_.class_shape(side);
-    return costs_.first_slot[static_cast<std::size_t>(side)] +
-           SlotLayout{shape}.task(stage_, shape.task_id({kind, {micro_batch}, {0}}));
+  struct At {
+    int replica_class;
+    std::size_t slot;
+  };
+  At find(PipelineSide side, TaskKind kind, int micro_batch) const {
+    const int instance = micro_batch % costs_.instances.of(side);
+    const int replica_class =
+        instance + (side == PipelineSide::Forward ? 0 : costs_.instances.forward);
+    const model::PipelineShape& shape = costs_.class_shape(replica_class);
+    return {replica_class,
+            costs_.first_slot[static_cast<std::size_t>(replica_class)] +
+                SlotLayout{shape}.task(stage_, shape.task_id({kind, {micro_batch}, {0}}))};
   }
   const PipelineCosts& costs_;
   const StepTimes& times_;
   int stage_;
 };
 
-// Activations at the forward and the backward rank of a stage. One at a time where the forward is
-// run again: the forward rank then keeps nothing.
-std::pair<int, int> activations_max(const DecoupledSpec& spec, const StageTimes& times) {
+// Activations at a rank. One at a time where the forward is run again: a forward rank then keeps
+// nothing.
+int activations_max(const DecoupledSpec& spec, const StageTimes& times,
+                    const model::PipelineShape& shape) {
+  const bool is_forward = shape.side == PipelineSide::Forward;
   if (spec.feed == DecoupledFeed::StageInput) {
-    return {0, 1};
+    return is_forward ? 0 : 1;
   }
-  std::vector<std::pair<Nanoseconds, Nanoseconds>> unsent, unfinished;
-  for (int n = 0; n < spec.micro_batches; ++n) {
-    const Nanoseconds begin = times.forward_begin(n);
-    unsent.emplace_back(begin, times.fed(n));
-    unfinished.emplace_back(begin, times.end(1, TaskKind::Backward, n));
+  std::vector<std::pair<Nanoseconds, Nanoseconds>> spans;
+  for (int place = 0; place < shape.micro_batches; ++place) {
+    const int n = shape.micro_batch(place).value;
+    spans.emplace_back(times.forward_begin(n), is_forward ? times.fed(n) : times.backward_end(n));
   }
-  return {most_at_once(unsent), most_at_once(unfinished)};
+  return most_at_once(spans);
 }
 
 }  // namespace
 
-bool is_program(const DecoupledSpec& spec) {
-  return spec.forward_instances == 1 && spec.backward_instances == 1 && spec.weight_share == 0;
-}
+bool is_program(const DecoupledSpec& spec) { return spec.weight_share == 0; }
 
 std::vector<ProgramSpec> sides_of(const DecoupledSpec& spec) {
-  MEGATWIN_ASSERT(is_program(spec), spec.forward_instances, " to ", spec.backward_instances);
+  MEGATWIN_ASSERT(is_program(spec), spec.weight_share);
   const bool again = spec.feed == DecoupledFeed::StageInput;
-  ProgramSpec forward{.pipeline = static_cast<int>(spec.stages.size()),
-                      .micro_batches = spec.micro_batches,
-                      .schedule = model::ScheduleKind::Decoupled,
-                      .overlap_p2p = true,
-                      .feed = again ? model::SideFeed::StageInput : model::SideFeed::Activations};
-  ProgramSpec backward = forward;
-  forward.side = PipelineSide::Forward;
-  backward.side = PipelineSide::Backward;
+  model::DecoupledSides sides{
+      .forward = {.pipeline = static_cast<int>(spec.stages.size()),
+                  .micro_batches = spec.micro_batches},
+      .feed = again ? model::SideFeed::StageInput : model::SideFeed::Activations,
+      .instances = {spec.forward_instances, spec.backward_instances}};
+  sides.backward = sides.forward;
   for (std::size_t s = 0; s < spec.stages.size(); ++s) {
     const DecoupledStage& stage = spec.stages[s];
     const bool is_last = s + 1 == spec.stages.size();
-    forward.stages.push_back(
+    sides.forward.stages.push_back(
         {.chunks = {{.forward = stage.forward, .parameter_gather = stage.weights}}});
-    backward.stages.push_back({.chunks = {{.forward = again ? stage.again : model::Instant{},
-                                           .backward = stage.backward,
-                                           .gradient_reduce = stage.reduce}},
-                               .optimizer = stage.optimizer});
-    forward.hops.push_back({.activation = stage.send_activation, .gradient = {}});
-    backward.hops.push_back(
+    sides.backward.stages.push_back({.chunks = {{.forward = stage.again,
+                                                 .backward = stage.backward,
+                                                 .gradient_reduce = stage.reduce}},
+                                     .optimizer = stage.optimizer});
+    sides.forward.hops.push_back({.activation = stage.send_activation, .gradient = {}});
+    sides.backward.hops.push_back(
         {.activation = {},
          .gradient = is_last ? model::Instant{} : spec.stages[s + 1].send_gradient});
-    forward.crossings.push_back({.feed = stage.feed, .fed_max = again ? 0 : stage.waiting_max});
+    sides.crossings.push_back({.feed = stage.feed, .fed_max = stage.waiting_max});
   }
-  backward.crossings = forward.crossings;
-  return {forward, backward};
+  return decoupled_sides(sides);
 }
 
 DecoupledResult simulate_as_program(const DecoupledSpec& spec) {
   const std::vector<ProgramSpec> sides = sides_of(spec);
-  const PipelineCosts costs = pipeline_costs({replica_class(sides[0]), replica_class(sides[1])});
+  std::vector<ReplicaClass> classes;
   std::vector<std::vector<model::Program>> programs;
   std::vector<std::vector<policies::Order>> static_orders;
   for (const ProgramSpec& side : sides) {
+    classes.push_back(replica_class(side));
     programs.push_back(build_programs(side));
     static_orders.push_back(policies::schedule_orders(side));
   }
+  const PipelineCosts costs = pipeline_costs(classes);
   const EventRun run = run_events({.costs = costs, .programs = programs, .orders = static_orders});
   MEGATWIN_ASSERT(run.stalled.empty(), run.stalled.front());
 
@@ -136,7 +144,7 @@ DecoupledResult simulate_as_program(const DecoupledSpec& spec) {
                                       .rows = rows,
                                       .times = run.times,
                                       .orders = orders,
-                                      .multiplicities = {1, 1},
+                                      .multiplicities = std::vector<int>(classes.size(), 1),
                                       .programs = &programs,
                                       .timeline = true});
   DecoupledResult result{.makespan = step.makespan,
@@ -144,16 +152,16 @@ DecoupledResult simulate_as_program(const DecoupledSpec& spec) {
                          .timeline = std::move(step.timeline),
                          .events = run.events,
                          .by_executor = true};
-  const std::size_t num_stages = spec.stages.size();
+  const int num_stages = static_cast<int>(spec.stages.size());
   for (std::size_t unit = 0; unit < step.ranks.size(); ++unit) {
     const RankResult& rank = step.ranks[unit];
-    const bool is_forward = unit < num_stages;
-    const auto [unsent, unfinished] =
-        activations_max(spec, StageTimes(costs, run.times, rank.stage.value));
-    const int held = is_forward ? unsent : unfinished;
+    const model::PipelineShape& shape = costs.class_shape(static_cast<int>(unit) / num_stages);
+    const bool is_forward = shape.side == PipelineSide::Forward;
+    const int held = activations_max(spec, StageTimes(costs, run.times, rank.stage.value), shape);
     const DecoupledStage& stage = spec.stages[static_cast<std::size_t>(rank.stage.value)];
     const DecoupledSizes& sizes = is_forward ? stage.on_forward : stage.on_backward;
     result.ranks.push_back({.forward_side = is_forward,
+                            .instance = shape.instance,
                             .stage = rank.stage,
                             .busy = rank.compute,
                             .exposed_pp = rank.exposed_p2p,

@@ -1,4 +1,5 @@
-// A decoupled pipeline as the program of its two sides, run by the Executor and the event engine.
+// A decoupled pipeline as the programs of the instances of its two sides, run by the Executor and
+// the event engine.
 #ifndef MEGATWIN_SIM_DECOUPLED_DECOUPLED_PROGRAM_H_
 #define MEGATWIN_SIM_DECOUPLED_DECOUPLED_PROGRAM_H_
 
@@ -9,11 +10,10 @@
 
 namespace megatwin::sim {
 
-// Whether a program says all of it: one instance of each side, every weight gradient on the
-// backward side.
+// Whether programs say all of it: every weight gradient on the backward side.
 bool is_program(const DecoupledSpec& spec);
 
-// The forward side and the backward side, without bytes. Requires: is_program(spec).
+// As decoupled_sides(), without bytes. Requires: is_program(spec).
 std::vector<model::ProgramSpec> sides_of(const DecoupledSpec& spec);
 
 // Requires: is_program(spec), and as simulate_decoupled().

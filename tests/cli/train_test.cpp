@@ -100,8 +100,9 @@ TEST_F(TrainCommand, TrainsADecoupledPipeline) {
   };
   const Answer together = train("{schedule: 1f1b}", path("1f1b.log"));
   ASSERT_EQ(together.code, 0) << together.err;
-  for (const std::string feed : {"stage-input", "activations"}) {
-    const std::string policy = "{schedule: fbd, feed: " + feed + "}";
+  for (const std::string sides :
+       {"feed: stage-input", "feed: activations", "feed: activations, forward: {instances: 2}"}) {
+    const std::string policy = "{schedule: fbd, " + sides + "}";
     const Answer trained = train(policy, path("fbd.log"));
     ASSERT_EQ(trained.code, 0) << trained.out << trained.err;
     for (rapidjson::SizeType step = 0; step < 4; ++step) {
@@ -117,9 +118,9 @@ TEST_F(TrainCommand, TrainsADecoupledPipeline) {
     EXPECT_EQ(json(replayed.out)["different"].GetInt(), 0);
     EXPECT_EQ(json(replayed.out)["steps_simulated_alike"].GetInt(), 4);
   }
-  const Answer refused = train("{schedule: fbd, backward: {instances: 2}}", path("no.log"));
+  const Answer refused = train("{schedule: fbd, backward: {instances: 99}}", path("no.log"));
   EXPECT_EQ(refused.code, 1);
-  EXPECT_NE(refused.out.find("other ratios are simulated only"), std::string::npos) << refused.out;
+  EXPECT_NE(refused.out.find("each instance needs at least one"), std::string::npos) << refused.out;
 }
 
 TEST_F(TrainCommand, LogOfAHostRunIsDecidedAgainByTheSimulator) {

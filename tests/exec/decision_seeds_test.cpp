@@ -75,7 +75,7 @@ model::Transformer model_of(const RandomRun& run) {
 }
 
 bool leads(const RandomRun& run, const HostRankReport& rank) {
-  const auto groups = lockstep_groups(run.plan, model::RankLayout(run.plan));
+  const auto groups = lockstep_groups(run.plan, HostLayout(run.plan));
   return groups[static_cast<std::size_t>(rank.rank.value)].front() == rank.rank;
 }
 

@@ -11,6 +11,7 @@
 #include "sim/pipeline_simulation.h"
 #include "tests/exec/decision_runs.h"
 #include "tests/exec/train_tiny.h"
+#include "tests/sim/seeds.h"
 
 namespace megatwin::exec {
 namespace {
@@ -44,8 +45,9 @@ struct Trained {
   friend bool operator==(const Trained&, const Trained&) = default;
 };
 Trained train_to_the_end(const model::Transformer& transformer, const Plan& plan,
-                         std::int64_t batch = 8) {
+                         std::int64_t batch = 8, const TokenSource* tokens = nullptr) {
   TinyJob tiny(transformer, plan);
+  if (tokens != nullptr) tiny.job.tokens = tokens;
   tiny.job.plan.global_batch = batch;
   tiny.job.gradient_norm_max = 0.05;
   Trained trained;
@@ -130,6 +132,100 @@ TEST(Decoupled, Experts) {
   }
 }
 
+Plan with_instances(Plan plan, int forward, int backward) {
+  plan.decoupled.forward.instances = forward;
+  plan.decoupled.backward.instances = backward;
+  return plan;
+}
+
+// One backward rank sums all micro-batches in their order, whoever ran the forwards.
+TEST(Decoupled, AnyNumberOfForwardInstancesTrainsToTheBitsOfOneRank) {
+  for (const std::int64_t m : {5, 8}) {
+    const Trained single = train_to_the_end(tiny_llama(), {}, m);
+    for (const int a : {2, 3}) {
+      for (const SideFeed feed : kFeeds) {
+        const Plan plan = with_instances(decoupled(one_f_one_b(2), feed), a, 1);
+        Trained trained = train_to_the_end(tiny_llama(), plan, m);
+        EXPECT_TRUE(trained == single) << a << " " << m;
+      }
+    }
+  }
+}
+
+// Data-parallel replicas that take micro-batches in turn, as instances do: replica i · d + r of
+// b · d has the n-th micro-batch where r of d has number n · b + i.
+class InTurn : public TokenSource {
+ public:
+  InTurn(const TokenSource& tokens, std::int64_t micro_batches, int data, int instances)
+      : tokens_(tokens), micro_batches_(micro_batches), data_(data), instances_(instances) {}
+  TokenBatch batch(const Place& place) const override {
+    const std::int64_t each = micro_batches_ / instances_;
+    const std::int64_t replica = place.micro_batch / each;
+    const std::int64_t number = place.micro_batch % each * instances_ + replica / data_;
+    return tokens_.batch({place.step, replica % data_ * micro_batches_ + number});
+  }
+
+ private:
+  const TokenSource& tokens_;
+  std::int64_t micro_batches_;
+  int data_, instances_;
+};
+
+// Backward instances reduce exactly as data-parallel replicas do, experts and shards of the
+// optimizer included: the same bits, but for the sum of the losses in the order of micro-batches.
+TEST(Decoupled, BackwardInstancesTrainToTheBitsOfDataParallelReplicas) {
+  std::vector<std::pair<model::Transformer, Plan>> cases;
+  for (const int zero : {0, 1}) {
+    for (const int d : {1, 2}) {
+      Plan plan = one_f_one_b(2);
+      plan.data = d;
+      plan.zero_stage = zero;
+      cases.emplace_back(tiny_llama(), plan);
+    }
+    Plan experts = one_f_one_b(2);
+    experts.data = experts.expert = 2;
+    experts.zero_stage = zero;
+    cases.emplace_back(tiny_experts(), experts);
+  }
+  Plan groups = one_f_one_b(1);
+  groups.tensor = groups.context = 2;
+  groups.sequence_parallel = true;
+  cases.emplace_back(tiny_llama(), groups);
+  cases.emplace_back(tests::tied(tiny_gpt()), one_f_one_b(2));
+  constexpr int kBackward = 2;
+  for (const auto& [transformer, plan] : cases) {
+    Plan replicas = plan;
+    replicas.data *= kBackward;
+    const TinyJob tiny(transformer, plan);
+    const InTurn in_turn(tiny.tokens, 8 / plan.data, plan.data, kBackward);
+    const Trained together = train_to_the_end(transformer, replicas, 8, &in_turn);
+    for (const SideFeed feed : kFeeds) {
+      const Trained decoupled_run =
+          train_to_the_end(transformer, with_instances(decoupled(plan, feed), 3, kBackward));
+      EXPECT_TRUE(decoupled_run.state == together.state) << describe(plan);
+      EXPECT_EQ(decoupled_run.norms, together.norms) << describe(plan);
+      ASSERT_EQ(decoupled_run.losses.size(), together.losses.size());
+      for (std::size_t step = 0; step < together.losses.size(); ++step) {
+        EXPECT_DOUBLE_EQ(decoupled_run.losses[step], together.losses[step]) << describe(plan);
+      }
+    }
+  }
+}
+
+// Shares that differ by one micro-batch: the sums run in another order than on one rank.
+TEST(Decoupled, AnyRatioTrainsAlike) {
+  const HostResult single = train(tiny_llama(), {});
+  for (int a = 1; a <= 3; ++a) {
+    for (int b = 1; b <= 3; ++b) {
+      for (const SideFeed feed : kFeeds) {
+        const Plan plan = with_instances(decoupled(one_f_one_b(2), feed), a, b);
+        tests::expect_close(train(tiny_llama(), plan), single,
+                            std::to_string(a) + " to " + std::to_string(b));
+      }
+    }
+  }
+}
+
 // A forward rank holds weights and the activations of the one micro-batch that it runs.
 TEST(Decoupled, ForwardRanksKeepWeightsOnly) {
   TinyJob tiny(tiny_llama(), decoupled(one_f_one_b(2), SideFeed::StageInput));
@@ -160,7 +256,8 @@ TEST(Decoupled, SaysWhatIsSimulatedOnly) {
     ASSERT_EQ(problems.size(), 1u) << words;
     EXPECT_NE(problems.front().find(words), std::string::npos) << problems.front();
   };
-  says([](auto& plan) { plan.forward.instances = 2; }, "instances are 2 and 1");
+  EXPECT_TRUE(problems_of([](auto& plan) { plan.forward.instances = 8; }).empty());
+  says([](auto& plan) { plan.forward.instances = 9; }, "a step has 8 micro-batches");
   says([](auto& plan) { plan.backward.tensor = 2; }, "tensor are 1 and 2");
   says([](auto& plan) { plan.balance_weights = true; }, "weight_gradients_on_forward");
   says([](auto& plan) { plan.weight_share = 0.5; }, "weight_gradients_on_forward");
@@ -168,51 +265,86 @@ TEST(Decoupled, SaysWhatIsSimulatedOnly) {
 
 // The simulator, of the same programs, runs the same tasks of each rank in the same order, forced
 // by the other's picks or not; and every decision comes out of the log again.
+void expect_both_worlds_alike(const HostJob& job) {
+  const HostResult host = run_host(job);
+  ASSERT_FALSE(host.fault) << to_text(*host.fault);
+  const auto specs = host_program_specs(job);
+  const auto programs = build_programs(specs);
+  const auto orders = policies::schedule_orders(specs);
+  const sim::PipelineResult simulated =
+      sim::simulate_sides(specs, {.executor = job.executor, .log = true});
+  const auto forced = [&](const model::Program&, model::RankId rank) {
+    return std::make_unique<policies::RecordedPicks>(
+        host.ranks[static_cast<std::size_t>(rank.value)].logs.front().decisions);
+  };
+  const sim::PipelineResult obeying =
+      sim::simulate_sides(specs, {.policy = forced, .executor = job.executor});
+  ASSERT_TRUE(obeying.stalled.empty());
+  ASSERT_EQ(simulated.ranks.size(), host.ranks.size());
+  for (std::size_t rank = 0; rank < host.ranks.size(); ++rank) {
+    ASSERT_EQ(host.ranks[rank].stage.value, static_cast<int>(rank));
+    EXPECT_EQ(simulated.ranks[rank].order, host.ranks[rank].executed);
+    EXPECT_EQ(obeying.ranks[rank].order, host.ranks[rank].executed);
+    const std::pair logs{&host.ranks[rank].logs.front(), &simulated.logs[rank]};
+    for (const model::ExecutorLog* log : {logs.first, logs.second}) {
+      const policies::Replay again = policies::replay({.program = programs[rank],
+                                                       .source = policies::OrderSource::List,
+                                                       .order = orders[rank],
+                                                       .options = job.executor},
+                                                      log->events);
+      EXPECT_EQ(again.divergence, "");
+      EXPECT_EQ(again.decisions, log->decisions);
+    }
+    // The same events, if not in the same order.
+    EXPECT_EQ(logs.first->events.size(), logs.second->events.size());
+  }
+}
+
 TEST(Decoupled, BothWorldsDecideAlike) {
   for (const int p : {1, 2, 4}) {
     for (const SideFeed feed : kFeeds) {
       TinyJob tiny(tiny_llama(), decoupled(one_f_one_b(p), feed));
       tiny.job.steps = 1;
       tiny.job.log = true;
+      tiny.job.fed_max.assign(static_cast<std::size_t>(p), 3);
       tiny.job.hooks.before_task = tests::delays(static_cast<std::uint64_t>(p));
-      const HostResult host = run_host(tiny.job);
-      ASSERT_FALSE(host.fault) << to_text(*host.fault);
-      const auto specs = host_program_specs(tiny.job);
-      const auto programs = build_programs(specs);
-      const auto orders = policies::schedule_orders(specs);
-      const sim::PipelineResult simulated = sim::simulate_sides(specs, {.log = true});
-      const auto forced = [&](const model::Program&, model::RankId rank) {
-        return std::make_unique<policies::RecordedPicks>(
-            host.ranks[static_cast<std::size_t>(rank.value)].logs.front().decisions);
-      };
-      const sim::PipelineResult obeying = sim::simulate_sides(specs, {.policy = forced});
-      ASSERT_TRUE(obeying.stalled.empty());
-      ASSERT_EQ(simulated.ranks.size(), host.ranks.size());
-      for (std::size_t rank = 0; rank < host.ranks.size(); ++rank) {
-        EXPECT_EQ(simulated.ranks[rank].order, host.ranks[rank].executed);
-        EXPECT_EQ(obeying.ranks[rank].order, host.ranks[rank].executed);
-        const std::pair logs{&host.ranks[rank].logs.front(), &simulated.logs[rank]};
-        for (const model::ExecutorLog* log : {logs.first, logs.second}) {
-          const policies::Replay again = policies::replay({.program = programs[rank],
-                                                           .source = policies::OrderSource::List,
-                                                           .order = orders[rank],
-                                                           .options = tiny.job.executor},
-                                                          log->events);
-          EXPECT_EQ(again.divergence, "");
-          EXPECT_EQ(again.decisions, log->decisions);
-        }
-        // The same events, if not in the same order.
-        EXPECT_EQ(logs.first->events.size(), logs.second->events.size());
-      }
+      expect_both_worlds_alike(tiny.job);
     }
+  }
+}
+
+// Any number of instances, micro-batches and bound, one or two tasks issued ahead, random delays:
+// nobody waits for ever, and both worlds do the same.
+TEST(Decoupled, InstancesDecideAlikeUnderRandomDelays) {
+  for (const std::uint64_t seed : tests::seeds(200)) {
+    SCOPED_TRACE(tests::rerun_line("exec_decision_test", seed));
+    tests::Random random(seed);
+    Plan plan = decoupled(one_f_one_b(static_cast<int>(random.in(1, 2))),
+                          random.coin() ? SideFeed::StageInput : SideFeed::Activations);
+    plan.decoupled.forward.instances = static_cast<int>(random.in(1, 3));
+    plan.decoupled.backward.instances = static_cast<int>(random.in(1, 3));
+    TinyJob tiny(tiny_llama(), plan);
+    tiny.job.plan.global_batch = random.in(3, 8);
+    tiny.job.steps = 1;
+    tiny.job.log = true;
+    tiny.job.executor.issue_depth = static_cast<int>(random.in(1, 2));
+    for (int stage = 0; stage < plan.pipeline; ++stage) {
+      tiny.job.fed_max.push_back(static_cast<int>(random.in(0, 3)));
+    }
+    tiny.job.hooks.before_task = tests::delays(seed);
+    expect_both_worlds_alike(tiny.job);
+    if (HasFatalFailure()) return;
   }
 }
 
 // A lost feed or room, out of the log: the replay must notice.
 TEST(Decoupled, OneCrossingLessGivesOtherDecisions) {
-  TinyJob tiny(tiny_llama(), decoupled(one_f_one_b(2), SideFeed::Activations));
+  Plan plan = decoupled(one_f_one_b(2), SideFeed::Activations);
+  plan.decoupled.forward.instances = 2;
+  TinyJob tiny(tiny_llama(), plan);
   tiny.job.steps = 1;
   tiny.job.log = true;
+  tiny.job.fed_max = {3, 3};
   const HostResult host = run_host(tiny.job);
   ASSERT_FALSE(host.fault);
   const auto specs = host_program_specs(tiny.job);
@@ -235,7 +367,9 @@ TEST(Decoupled, OneCrossingLessGivesOtherDecisions) {
       ++num_lost;
     }
   }
-  EXPECT_GT(num_lost, 16);  // Eight feeds a stage, and room for five forwards of each.
+  // Of each stage eight feeds and room for five forwards, which wait for their messages too in the
+  // second one.
+  EXPECT_EQ(num_lost, 2 * (8 + 5) + 5);
 }
 
 }  // namespace

@@ -168,6 +168,8 @@ TEST(Processes, SidesOfADecoupledPipelineGiveTheSameBits) {
     plan.decoupled.ship_activations = ship;
     expect_same_bits(tests::tiny_llama(), plan, 4);
     expect_same_bits(tests::tiny_llama(), plan, 2);
+    plan.decoupled.forward.instances = 3;  // Eight ranks.
+    expect_same_bits(tests::tiny_llama(), plan, 4);
   }
 }
 

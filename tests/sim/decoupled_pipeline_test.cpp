@@ -1,9 +1,10 @@
 // Forward-backward decoupling in the simulator: by hand, against its closed form, and what its
-// transfers, bounds and splits do. One to one it is a program of the Executor, else an engine of
-// its own; where both apply they are held against each other.
+// transfers, bounds and splits do. Without a split it is programs of the Executor, else an engine
+// of its own; where both apply they are held against each other.
 #include "sim/decoupled/decoupled_pipeline.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -132,6 +133,7 @@ TEST(DecoupledPipeline, FreeRatio) {
   DecoupledSpec spec = uniform(1, 8, 1, 1, 2, DecoupledFeed::Activations);
   spec.backward_instances = 2;
   const DecoupledResult result = simulate_decoupled(spec);
+  EXPECT_TRUE(result.by_executor);
   EXPECT_EQ(result.makespan.ns, 10);
   EXPECT_DOUBLE_EQ(result.busy_share(true), 0.8);
   EXPECT_DOUBLE_EQ(result.busy_share(false), 0.8);
@@ -173,17 +175,36 @@ DecoupledStage any_stage(Random& random, std::int64_t shortest) {
           .send_gradient = {random.in(0, 9)}};
 }
 
+DecoupledSpec any_instances(Random& random) {
+  DecoupledSpec spec{.stages = {}};
+  spec.forward_instances = static_cast<int>(random.in(1, 3));
+  spec.backward_instances = static_cast<int>(random.in(1, 3));
+  spec.micro_batches =
+      static_cast<int>(random.in(std::max(spec.forward_instances, spec.backward_instances), 12));
+  return spec;
+}
+
 std::int64_t sum_of_parts(const DecoupledRank& rank) {
   return (rank.busy + rank.exposed_pp + rank.exposed_dp + rank.optimizer + rank.bubble).ns;
 }
 
+// Neither traffic nor the optimizer; activations that are taken in take no time.
+bool is_task(const model::EventRecord& event) {
+  return event.kind <= model::EventKind::Recompute && event.end > event.start;
+}
+std::vector<model::EventRecord> tasks_of(const DecoupledResult& result) {
+  std::vector<model::EventRecord> tasks;
+  std::copy_if(result.timeline.begin(), result.timeline.end(), std::back_inserter(tasks), is_task);
+  return tasks;
+}
+
 // The Executor with the event engine and the engine of the instances: the same step to the
-// nanosecond, on every rank, and the same parts of it.
+// nanosecond, every task of it, and the same parts of it on every rank.
 TEST(DecoupledPipeline, BothEnginesAgree) {
   for (const std::uint64_t seed : tests::seeds(500)) {
     Random random(seed);
     SCOPED_TRACE(tests::rerun_line("sim_unit_test", seed));
-    DecoupledSpec spec{.stages = {}, .micro_batches = static_cast<int>(random.in(1, 12))};
+    DecoupledSpec spec = any_instances(random);
     spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
     for (std::int64_t left = random.in(1, 5); left > 0; --left) {
       spec.stages.push_back(any_stage(random, 0));
@@ -196,6 +217,7 @@ TEST(DecoupledPipeline, BothEnginesAgree) {
       const DecoupledRank& a = program.ranks[rank];
       const DecoupledRank& b = instances.ranks[rank];
       EXPECT_EQ(a.forward_side, b.forward_side);
+      EXPECT_EQ(a.instance, b.instance);
       EXPECT_EQ(a.stage, b.stage);
       EXPECT_EQ(a.busy, b.busy);
       EXPECT_EQ(a.finish, b.finish);
@@ -207,25 +229,19 @@ TEST(DecoupledPipeline, BothEnginesAgree) {
       // What ends and begins at one instant may be counted together by the other engine.
       EXPECT_LE(a.activations_max, b.activations_max);
     }
+    ASSERT_EQ(tasks_of(program), tasks_of(instances));
   }
 }
 
 // A random spec whose tasks all take time, so that each stands in the timeline.
 DecoupledSpec random_spec(Random& random) {
-  DecoupledSpec spec{.stages = {}, .micro_batches = static_cast<int>(random.in(1, 12))};
-  spec.forward_instances = static_cast<int>(random.in(1, 3));
-  spec.backward_instances = static_cast<int>(random.in(1, 3));
+  DecoupledSpec spec = any_instances(random);
   spec.feed = random.coin() ? DecoupledFeed::StageInput : DecoupledFeed::Activations;
   spec.weight_share = static_cast<double>(random.in(0, 4)) / 4;
   for (std::int64_t left = random.in(1, 5); left > 0; --left) {
     spec.stages.push_back(any_stage(random, 1));
   }
   return spec;
-}
-
-// Neither traffic nor the optimizer; activations that are taken in take no time.
-bool is_task(const model::EventRecord& event) {
-  return event.kind <= model::EventKind::Recompute && event.end > event.start;
 }
 
 // The tasks of a run by kind, stage and micro-batch, and what must hold between them.
