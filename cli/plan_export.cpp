@@ -220,6 +220,9 @@ void add_precision(model::Precision precision, std::vector<std::string>& all) {
     case model::Precision::Fp8PerTensor:
       all.insert(all.end(), {"--bf16", "--fp8-format hybrid"});
       return;
+    case model::Precision::Fp8Current:
+      all.insert(all.end(), {"--bf16", "--fp8-format hybrid", "--fp8-recipe tensorwise"});
+      return;
     case model::Precision::Fp8Block:
       all.insert(all.end(), {"--bf16", "--fp8-format e4m3", "--fp8-recipe blockwise"});
       return;

@@ -16,6 +16,8 @@ std::string_view name_of(Precision precision) {
       return "amp-bf16";
     case Precision::Fp8PerTensor:
       return "fp8";
+    case Precision::Fp8Current:
+      return "fp8-current";
     case Precision::Fp8Block:
       return "fp8-block";
     case Precision::Mxfp8:
@@ -37,6 +39,7 @@ DataType gemm_type(Precision precision) {
     case Precision::AmpBf16:
       return DataType::Bf16;
     case Precision::Fp8PerTensor:
+    case Precision::Fp8Current:
     case Precision::Fp8Block:
     case Precision::Mxfp8:
       return DataType::Fp8;
@@ -56,6 +59,7 @@ DataType base_type(Precision precision) {
     case Precision::Bf16Pure:
     case Precision::AmpBf16:
     case Precision::Fp8PerTensor:
+    case Precision::Fp8Current:
     case Precision::Fp8Block:
     case Precision::Mxfp8:
     case Precision::Nvfp4:

@@ -51,7 +51,8 @@ enum class Precision {
   Bf16,          // bf16 with fp32 master weights.
   Bf16Pure,      // parameters, gradients and both moments in bf16, no master copy (8 B/parameter).
   AmpBf16,       // fp32 parameters and states, bf16 compute by autocast.
-  Fp8PerTensor,  // one scale per tensor (delayed or current scaling).
+  Fp8PerTensor,  // one scale per tensor, from the tensors of earlier steps (delayed scaling).
+  Fp8Current,    // one scale per tensor, from the tensor itself (current, "tensorwise").
   Fp8Block,      // 128 × 128 and 1 × 128 blocks.
   Mxfp8,         // 32-element blocks, Blackwell.
   Nvfp4,         // 16-element blocks, Blackwell.

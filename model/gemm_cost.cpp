@@ -54,6 +54,35 @@ double layout_factor(const GemmRate& rate, const GemmShape& shape) {
   return factor;
 }
 
+// Bytes on which every row of the operands and of the result starts, up to 16. Products along rows
+// and their gradients read and write rows of features; those of a weight have no other.
+int row_alignment(const GemmShape& shape) {
+  const bool weight = shape.layout == GemmLayout::WeightGradient;
+  const std::int64_t lengths = shape.n | (weight ? shape.m : shape.k) | 16;
+  const double bytes = size_of(shape.type).value * static_cast<double>(lengths & -lengths);
+  return static_cast<int>(std::min(bytes, 16.0));
+}
+
+// Without 16-byte loads the library falls back to kernels of older tensor cores.
+double alignment_factor(const GemmShape& shape, const GpuProfile& profile) {
+  if (shape.type != DataType::Fp16 && shape.type != DataType::Bf16) return 1;
+  const int alignment = row_alignment(shape);
+  if (alignment >= 16) return 1;
+  return alignment >= 4 ? profile.unaligned_factor : profile.odd_factor;
+}
+
+double scaling_factor(const GemmShape& shape, const GemmRate& rate) {
+  switch (shape.scaling) {
+    case GemmScaling::Uniform:
+      return 1;
+    case GemmScaling::WeightBlocks:
+      return rate.weight_blocks_factor;
+    case GemmScaling::RowBlocks:
+      return rate.row_blocks_factor;
+  }
+  return 1;
+}
+
 // Waves that `occupancy` tiles per multiprocessor take: at least one; a share of the last, partly
 // filled wave is lost.
 double waves(double occupancy, const GemmRate& rate, bool quantised) {
@@ -151,8 +180,8 @@ GemmCost gemm_formula(const GemmShape& shape, const Gpu& gpu, const GpuProfile& 
                   shape.n, " ", shape.k, " ", shape.batch);
   const GemmRate& rate = gemm_rate(profile, shape.type);
   const double memory_rate = profile.memory.stream.value * rate.stream_factor;
-  const TensorPick pick =
-      best_tile(shape, multiprocessors(gpu, profile), profile, rate, memory_rate);
+  TensorPick pick = best_tile(shape, multiprocessors(gpu, profile), profile, rate, memory_rate);
+  pick.seconds *= alignment_factor(shape, profile) * scaling_factor(shape, rate);
   GemmCost cost;
   cost.tensor_time = gemm_flop(shape) / rate.sustained;
   cost.memory_time = {gemm_bytes(shape).value / memory_rate};

@@ -43,6 +43,8 @@ struct GemmRate {
   double accumulate_factor = 1;         // Time factor of adding into an fp32 result.
   double grouped_factor = 1;            // Time factor of a grouped product over equal plain ones.
   Seconds grouped_cost;                 // Extra time of each group.
+  // Time factors of products whose blocks are scaled in software, see GemmScaling.
+  double weight_blocks_factor = 1, row_blocks_factor = 1;
 };
 
 // Fused attention of one kernel family; the formula is in attention_cost.h.
@@ -125,6 +127,9 @@ struct GpuProfile {
   // Adding a product into an fp32 result costs read and written bytes that the main loop cannot
   // hide in full: the share is 1/(1 + K/accumulate_hidden_depth).
   double accumulate_hidden_depth = 8192;
+  // Time factors of 16-bit products with rows that start off 16-byte boundaries: on 4 or 8 bytes,
+  // and on 2.
+  double unaligned_factor = 1, odd_factor = 1;
   // Standard deviation of the speed of equal parts; a synchronous step waits for the slowest.
   double silicon_spread = 0;
   double communication_sm_slowdown = 0;  // Compute rate lost while a collective runs beside it.

@@ -55,6 +55,8 @@ struct Node {
   int num_nics = 8;
   BytesPerSecond nic_per_direction;  // Of one NIC.
   std::string nic_type;              // "HDR IB", "EFA v2", …
+  // The network routes each destination one fixed way, so that flows collide above the leaves.
+  bool static_routes = false;
   Seconds nic_latency;
   Watts power_max;
   Usd price_per_hour;  // 0: not known.
@@ -78,9 +80,9 @@ struct Fabric {
   int cores_per_spine = 0;
   std::vector<int> torus;
   FabricRouting routing = FabricRouting::Ecmp;
-  // Part of the cards' bandwidth that is left when groups cross the spine. 0: by generation, half
-  // for InfiniBand HDR with its static routes, all of it otherwise and when packets are sprayed.
-  // Source:
+  // Part of the cards' bandwidth that is left when groups cross the spine. 0: half where machines'
+  // networks have static routes (Node::static_routes), all of it otherwise and when packets are
+  // sprayed. Source:
   // Korthikanti et al., arXiv:2205.05198, section 6.3: 8-way data parallelism over HDR costs 1.32 s
   // a step for 530B on 2,240 GPUs, twice what the cards allow.
   double spine_efficiency = 0;

@@ -17,6 +17,13 @@ namespace megatwin::model {
 // Forward (TN), data gradient (NN), weight gradient (NT), in cuBLAS's column-major view.
 enum class GemmLayout { Forward, DataGradient, WeightGradient };
 
+// What shares a scale in the operands of an fp8 or fp4 product.
+enum class GemmScaling {
+  Uniform,       // The whole tensor, or blocks that the tensor cores scale themselves.
+  WeightBlocks,  // 1 × 128 of one operand, 128 × 128 of the other: forward and data gradient …
+  RowBlocks,     // … and 1 × 128 of both: weight gradient.
+};
+
 // out (M, N) = A (M, K) · B (K, N); `batch` independent products of that shape.
 struct GemmShape {
   std::int64_t m = 0, n = 0, k = 0;
@@ -25,6 +32,7 @@ struct GemmShape {
   bool accumulate_fp32 = false;  // Weight gradient added into an fp32 buffer (beta = 1).
   DataType type = DataType::Bf16;
   GemmLayout layout = GemmLayout::Forward;
+  GemmScaling scaling = GemmScaling::Uniform;
 };
 
 struct AttentionShape {

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "model/counted.h"
 #include "model/stage_sites.h"
 
 namespace megatwin::model {
@@ -39,7 +40,7 @@ class MixedPlanChecker {
     if (sizes.empty()) return;
     if (static_cast<int>(sizes.size()) != plan_.pipeline) {
       refuse("plan.tensor_per_stage has ", sizes.size(), " entries for plan.pipeline ",
-             plan_.pipeline, " stages");
+             counted(plan_.pipeline, "stage"));
     }
     if (plan_.rank_order != kUsualOrder) {
       refuse("plan.tensor_per_stage needs plan.rank_order ", kUsualOrder, "; it is ",
@@ -60,13 +61,13 @@ class MixedPlanChecker {
     if (counts.empty()) return;
     if (static_cast<int>(counts.size()) != plan_.data) {
       refuse("plan.micro_batches_per_replica has ", counts.size(), " entries for plan.data ",
-             plan_.data, " replicas");
+             counted(plan_.data, "replica"));
     }
     const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     if (sum * plan_.micro_batch != plan_.global_batch) {
       refuse("plan.micro_batches_per_replica holds ", sum, " micro-batches of plan.micro_batch ",
-             plan_.micro_batch, " = ", sum * plan_.micro_batch, " sequences; plan.global_batch is ",
-             plan_.global_batch);
+             plan_.micro_batch, " = ", counted(sum * plan_.micro_batch, "sequence"),
+             "; plan.global_batch is ", plan_.global_batch);
     }
     if (std::any_of(counts.begin(), counts.end(), [](std::int64_t n) { return n < 1; })) {
       refuse("plan.micro_batches_per_replica: every replica needs at least 1 micro-batch");

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "model/counted.h"
 #include "model/mixed_plan_check.h"
 #include "model/rank_layout.h"
 
@@ -134,8 +135,8 @@ void PlanChecker::check_sizes() {
   const auto& m = transformer_;
   if (m.num_layers < 1 || m.hidden_size < 1 || m.num_attention_heads < 1 || m.vocab_size < 1 ||
       m.sequence_length < 1 || m.num_key_value_heads < 1) {
-    refuse({PlanKey::Other}, "the model has ", m.num_layers, " layers, hidden size ", m.hidden_size,
-           ", ", m.num_attention_heads, " heads, ", m.num_key_value_heads,
+    refuse({PlanKey::Other}, "the model has ", counted(m.num_layers, "layer"), ", hidden size ",
+           m.hidden_size, ", ", counted(m.num_attention_heads, "head"), ", ", m.num_key_value_heads,
            " key-value heads, vocabulary ", m.vocab_size, " and sequence length ",
            m.sequence_length, "; each must be at least 1");
   }
@@ -154,10 +155,10 @@ void PlanChecker::check_gpus() {
     replica = text("sum ", inner / plan_.context, " of plan.tensor_per_stage");
   }
   if (plan_.data == 0) {
-    refuse(keys, "plan.data: no whole number of replicas: ", gpus, " GPUs over ", replica,
-           " · plan.context ", plan_.context, " = ", inner,
-           inner > gpus ? text(" needs at least ", inner, " GPUs")
-                        : text(" leaves ", gpus % inner, " GPUs over"));
+    refuse(keys, "plan.data: no whole number of replicas: ", counted(gpus, "GPU"), " over ",
+           replica, " · plan.context ", plan_.context, " = ", inner,
+           inner > gpus ? text(" needs at least ", counted(inner, "GPU"))
+                        : text(" leaves ", counted(gpus % inner, "GPU"), " over"));
     return;
   }
   if (inner * plan_.data == gpus) return;
@@ -166,7 +167,8 @@ void PlanChecker::check_gpus() {
       : inner > gpus    ? text("one replica alone needs ", inner)
                         : text("no plan.data fits, ", inner, " does not divide ", gpus);
   refuse(keys, replica, " · plan.context ", plan_.context, " · plan.data ", plan_.data, " = ",
-         inner * plan_.data, " ranks, but the cluster has ", gpus, " GPUs; ", hint);
+         counted(inner * plan_.data, "rank"), ", but the cluster has ", counted(gpus, "GPU"), "; ",
+         hint);
 }
 
 void PlanChecker::check_tensor() {
@@ -208,7 +210,7 @@ void PlanChecker::check_layers() {
            " entries with ", std::accumulate(given.begin(), given.end(), std::int64_t{0}),
            " layers in all; needed are plan.pipeline ", plan_.pipeline, " · plan.model_chunks ",
            plan_.model_chunks, " = ", stages, " entries, none negative, with ",
-           transformer_.num_layers, " layers");
+           counted(transformer_.num_layers, "layer"));
     return;
   }
   if (is_layer_split_legal(transformer_, plan_)) return;
@@ -216,7 +218,7 @@ void PlanChecker::check_layers() {
                                ? " (with the embedding or the head counted as a layer)"
                                : "";
   if (stages > transformer_.num_layers) {
-    refuse(keys, "the model has ", transformer_.num_layers, " layers", ends,
+    refuse(keys, "the model has ", counted(transformer_.num_layers, "layer"), ends,
            ", fewer than plan.pipeline ", plan_.pipeline, " · plan.model_chunks ",
            plan_.model_chunks, " = ", stages, " virtual stages");
     return;
@@ -227,7 +229,7 @@ void PlanChecker::check_layers() {
       is_layer_split_legal(transformer_, as_layers)
           ? "; or count the embedding and the head as layers, which divides evenly"
           : "";
-  refuse(keys, "the model's ", transformer_.num_layers, " layers", ends,
+  refuse(keys, "the model's ", counted(transformer_.num_layers, "layer"), ends,
          " do not divide over plan.pipeline ", plan_.pipeline, " · plan.model_chunks ",
          plan_.model_chunks, " = ", stages,
          " virtual stages, and none is dropped; an uneven split has to be given, such as "
@@ -320,7 +322,7 @@ void PlanChecker::check_split_schedules() {
     if (layers.size() <= second || layers[first] == layers[second]) continue;
     refuse({PlanKey::Layers, PlanKey::Schedule},
            "policy.schedule zb-v needs two equal chunks a stage; stage ", rank, " has ",
-           layers[first], " and ", layers[second], " layers");
+           layers[first], " and ", counted(layers[second], "layer"));
   }
 }
 
@@ -335,7 +337,7 @@ void PlanChecker::check_experts() {
   const std::int64_t expert_tensor = plan_.effective_expert_tensor();
   if (experts.num_experts % plan_.expert != 0) {
     refuse({PlanKey::Expert}, "plan.expert ", plan_.expert, " does not divide the ",
-           experts.num_experts, " experts");
+           counted(experts.num_experts, "expert"));
   }
   if (experts.expert_ffn_size % expert_tensor != 0) {
     refuse({PlanKey::ExpertTensor, PlanKey::Tensor}, "plan.expert_tensor ", expert_tensor,
@@ -343,7 +345,7 @@ void PlanChecker::check_experts() {
   }
   if (experts.experts_per_token > experts.num_experts) {
     refuse({PlanKey::Other}, "each token visits ", experts.experts_per_token, " of only ",
-           experts.num_experts, " experts");
+           counted(experts.num_experts, "expert"));
   }
   if (plan_.data == 0) return;
   const std::int64_t stage_ranks = std::int64_t{plan_.tensor} * plan_.context * plan_.data;
@@ -351,7 +353,7 @@ void PlanChecker::check_experts() {
   if (stage_ranks % needed != 0) {
     refuse({PlanKey::ExpertTensor, PlanKey::Expert, PlanKey::Tensor, PlanKey::Pipeline},
            "plan.expert ", plan_.expert, " · plan.expert_tensor ", expert_tensor, " = ", needed,
-           " does not divide the ", stage_ranks, " ranks of a pipeline stage",
+           " does not divide the ", counted(stage_ranks, "rank"), " of a pipeline stage",
            plan_.expert_tensor == 0 && expert_tensor > 1
                ? "; plan.expert_tensor follows plan.tensor unless it is given"
                : "");
@@ -377,7 +379,7 @@ void PlanChecker::check_sequence() {
   if (plan_.sequence_parallel && plan_.tensor > 1 && s / plan_.context % plan_.tensor != 0) {
     refuse({PlanKey::SequenceParallel, PlanKey::Tensor, PlanKey::Context},
            "plan.sequence_parallel needs plan.tensor ", plan_.tensor, " to divide the ",
-           s / plan_.context, " tokens of a rank's sequence");
+           counted(s / plan_.context, "token"), " of a rank's sequence");
   }
 }
 

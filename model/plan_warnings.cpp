@@ -1,10 +1,13 @@
 // The legal but doubtful: plan_warnings() of plan_check.h.
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
+#include "model/counted.h"
 #include "model/parameters.h"
 #include "model/plan_check.h"
+#include "model/quantisation.h"
 #include "model/stage_sites.h"
 
 namespace megatwin::model {
@@ -21,6 +24,7 @@ class PlanWarnings {
   std::vector<std::string> run() {
     warn_of_tensor_groups();
     warn_of_shapes();
+    warn_of_alignment();
     warn_of_schedule();
     warn_of_states();
     warn_of_experts();
@@ -38,6 +42,9 @@ class PlanWarnings {
 
   void warn_of_tensor_groups();
   void warn_of_shapes();
+  void warn_of_alignment();
+  void warn_of_row(std::string_view what, std::int64_t length, std::int64_t multiple,
+                   std::string_view how);
   void warn_of_schedule();
   void warn_of_states();
   void warn_of_experts();
@@ -74,8 +81,8 @@ void PlanWarnings::warn_of_tensor_groups() {
   }
   if (crossing >= 0) {
     const int gpus = nodes.ranks_on(nodes.node_of({crossing})).size();
-    warn("plan.tensor ", plan_.tensor, " leaves a machine of ", gpus, " GPUs (group of rank ",
-         crossing, "): its all-reduces, several a layer, run over the network");
+    warn("plan.tensor ", plan_.tensor, " leaves a machine of ", counted(gpus, "GPU"),
+         " (group of rank ", crossing, "): its all-reduces, several a layer, run over the network");
   }
   if (mixed >= 0) {
     warn("plan.tensor ", plan_.tensor, ": the group of rank ", mixed,
@@ -88,7 +95,7 @@ void PlanWarnings::warn_of_shapes() {
   const WeightSharding sharding{.tensor = plan_.tensor,
                                 .vocab_divisible_by = vocabulary_unit(software_)};
   if (const std::int64_t padded = padded_vocab_size(transformer_, sharding); padded != vocab) {
-    warn("the vocabulary of ", vocab, " is padded to ", padded, " rows, a multiple of ",
+    warn("the vocabulary of ", vocab, " is padded to ", counted(padded, "row"), ", a multiple of ",
          sharding.vocab_divisible_by, " · plan.tensor ", plan_.tensor);
   }
   if (!transformer_.latent && transformer_.num_key_value_heads < plan_.tensor) {
@@ -98,7 +105,7 @@ void PlanWarnings::warn_of_shapes() {
   }
   if (transformer_.position == PositionKind::Learned && transformer_.max_position_embeddings > 0 &&
       transformer_.sequence_length > transformer_.max_position_embeddings) {
-    warn("a sequence of ", transformer_.sequence_length, " tokens exceeds the table of ",
+    warn("a sequence of ", counted(transformer_.sequence_length, "token"), " exceeds the table of ",
          transformer_.max_position_embeddings, " learned positions");
   }
   if (plan_.sequence_parallel && plan_.tensor == 1) {
@@ -109,8 +116,67 @@ void PlanWarnings::warn_of_shapes() {
   }
   // 2^28 tokens a step; published runs stay below 2^26.
   if (plan_.global_batch > (std::int64_t{1} << 28) / transformer_.sequence_length) {
-    warn("plan.global_batch ", plan_.global_batch, " sequences of ", transformer_.sequence_length,
-         " tokens is more than any published run uses in a step");
+    warn("plan.global_batch ", counted(plan_.global_batch, "sequence"), " of ",
+         transformer_.sequence_length, " tokens is more than any published run uses in a step");
+  }
+}
+
+void PlanWarnings::warn_of_row(std::string_view what, std::int64_t length, std::int64_t multiple,
+                               std::string_view how) {
+  if (length <= 0 || length % multiple == 0) return;
+  warn(what, " is ", length, " on a rank, no multiple of ", multiple, ": ", how, "; ",
+       (length / multiple + 1) * multiple, " would do");
+}
+
+// Rows that products read and write, on one tensor rank. Source: cuBLAS, "Tensor Core usage":
+// 16-byte loads; Transformer Engine and torchao for quantised rows.
+void PlanWarnings::warn_of_alignment() {
+  const std::int64_t t = plan_.tensor;
+  const bool half = size_of(base_type(plan_.precision)).value == 2;
+  const std::int64_t quantised = operand_multiple(plan_.precision);
+  const auto check = [&](std::string_view what, std::int64_t length) {
+    if (quantised > 1 && length > 0 && length % quantised != 0) {
+      warn_of_row(what, length, quantised,
+                  "Transformer Engine does not quantise it, torchao leaves the layer in 16 bits");
+    } else if (half) {
+      warn_of_row(what, length, 8,
+                  "products with it miss the 16-byte loads of the tensor cores and run at a "
+                  "fraction of the rate");
+    }
+  };
+  check("the hidden size", transformer_.hidden_size);
+  if (!transformer_.latent) {
+    check("the width of the queries",
+          std::max<std::int64_t>(1, transformer_.num_attention_heads / t) * transformer_.head_dim);
+  }
+  bool dense = false;
+  for (std::int64_t layer = 0; layer < transformer_.num_layers && !dense; ++layer) {
+    dense = !transformer_.is_moe_layer(layer);
+  }
+  if (dense) check("the feed-forward size", transformer_.ffn_hidden_size / t);
+  if (transformer_.experts) {
+    check("the experts' feed-forward size",
+          transformer_.experts->expert_ffn_size / plan_.effective_expert_tensor());
+  }
+  const std::int64_t head_tensor = software_.shards_head ? t : 1;
+  const WeightSharding sharding{.tensor = static_cast<int>(head_tensor),
+                                .vocab_divisible_by = vocabulary_unit(software_)};
+  if (half) {
+    warn_of_row("the vocabulary", padded_vocab_size(transformer_, sharding) / head_tensor, 8,
+                "the head's products miss the 16-byte loads of the tensor cores and run at a "
+                "fraction of the rate");
+  }
+  // Fused kernels are built for multiples of 32; the products of unfused attention read the rows.
+  const std::int64_t head =
+      transformer_.latent ? transformer_.latent->v_head_dim : transformer_.head_dim;
+  const bool fused = software_.attention != AttentionKernel::Unfused;
+  if (fused && head % 32 != 0) {
+    const std::int64_t padded = (head / 32 + 1) * 32;
+    warn("the head size ", head, " is padded to ", padded, " by fused attention, which spends ",
+         100 * (padded - head) / padded, " % of its work on nothing");
+  } else if (!fused && half) {
+    warn_of_row("the head size", head, 8,
+                "the products of attention miss the 16-byte loads of the tensor cores");
   }
 }
 
@@ -139,14 +205,14 @@ void PlanWarnings::warn_of_schedule() {
     warn(
         "zero-bubble schedules need at least twice as many micro-batches as stages to close "
         "their bubbles; there are ",
-        m, " for ", p, " stages");
+        m, " for ", counted(p, "stage"));
   }
   const std::vector<int> layers = layers_of_virtual_stages(transformer_, plan_);
   const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
   // Where stages differ in speed, uneven layers may be the even load.
   const bool equal_stages = !is_mixed(cluster_) && plan_.tensor_per_stage.empty();
   if (equal_stages && !plan_.layers_per_virtual_stage.empty() && *most - *least > 1) {
-    warn("the heaviest virtual stage has ", *most, " layers and the lightest ", *least,
+    warn("the heaviest virtual stage has ", counted(*most, "layer"), " and the lightest ", *least,
          "; the pipeline runs at the heaviest");
   }
   const int layers_of_stage = *most * plan_.model_chunks;

@@ -74,8 +74,9 @@ SoftwareStack fully_sharded(Framework framework) {
   // torchao saves the 16-bit operand and casts it again; DTensor's gathered input is the operand.
   stack.saves_quantised = false;
   stack.saves_gathered_inputs = true;
-  // torchtitan reports reserved memory: blocks of many sizes leave gaps. Read off TT.
-  stack.allocator_slack = framework == Framework::Fsdp2 ? 0.12 : 0.03;
+  // torchtitan reports reserved memory: blocks of many sizes leave gaps. Read off the two rows of
+  // TT whose loss is fused (TT-031, 032); the others judge it.
+  stack.allocator_slack = framework == Framework::Fsdp2 ? 0.10 : 0.03;
   return stack;
 }
 

@@ -14,7 +14,7 @@ auto kind_of(const NodeGroup& group) {
   const Node& node = group.node;
   return std::tie(group.gpu.name, node.name, node.num_gpus, node.nvlink_topology,
                   node.nvlink_matrix, node.num_nics, node.nic_per_direction, node.nic_type,
-                  node.nic_latency, node.power_max, node.price_per_hour);
+                  node.static_routes, node.nic_latency, node.power_max, node.price_per_hour);
 }
 
 bool same_kind(const NodeGroup& a, const NodeGroup& b) { return kind_of(a) == kind_of(b); }

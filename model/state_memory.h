@@ -4,6 +4,8 @@
 #ifndef MEGATWIN_MODEL_STATE_MEMORY_H_
 #define MEGATWIN_MODEL_STATE_MEMORY_H_
 
+#include "model/plan.h"
+#include "model/software_stack.h"
 #include "model/units.h"
 
 namespace megatwin::model {
@@ -22,6 +24,12 @@ enum class StateScheme {
   Fp32,          // 4 + 4 + 8.
   Bf16Pure,      // 2 + 2 + 4: moments in 16 bits, no master copy.
 };
+
+// What a stack keeps for a plan's precision. Megatron-LM of 2020 and 2021 and Megatron-DeepSpeed:
+// fp16 gradients and their fp32 copy; in bf16, and later, fp32 gradients.
+// Source: Megatron-LM, arguments.py, accumulate_allreduce_grads_in_fp32: on with bf16, off with
+// fp16.
+StateScheme state_scheme(Precision precision, const SoftwareStack& software);
 
 // Stage 0: all on every rank. 1: optimizer states over `shards` ranks; 2: gradients too; 3: weights
 // too. Megatron's distributed optimizer is stage 1.

@@ -51,7 +51,7 @@ void allocator(Job& job) { job.software.allocator_slack = 0; }
 
 const std::vector<StepConstant>& step_constants() {
   static const std::vector<StepConstant> kConstants{
-      {"spine_efficiency", "0.5 on InfiniBand HDR", "1", {"KORTH"}, spine},
+      {"spine_efficiency", "0.5 with static routes", "1", {"KORTH"}, spine},
       {"host_factor",
        "6, 3, 2 by stack",
        "1, a bare launch from Python",
@@ -81,7 +81,7 @@ const std::vector<StepConstant>& step_constants() {
       {"gemm_in_step", "1.03 by profile", "1", {"H200T"}, products_in_step},
       {"attention_in_step", "1.17", "1", {"H200T"}, attention_in_step},
       {"adam_per_parameter", "1.5 to 5 ps by profile", "0", {"H200T"}, adam},
-      {"allocator_slack", "12 % fsdp2, 3 % fsdp1", "0", {"TT", "LLMF"}, allocator},
+      {"allocator_slack", "10 % fsdp2, 3 % fsdp1", "0", {"TT", "LLMF"}, allocator},
   };
   return kConstants;
 }

@@ -74,6 +74,8 @@ void bind_gemm(Fields& fields, const std::string& prefix, model::GemmRate& rate)
   number("weight_gradient_factor", rate.weight_gradient_factor);
   number("accumulate_factor", rate.accumulate_factor);
   number("grouped_factor", rate.grouped_factor);
+  number("weight_blocks_factor", rate.weight_blocks_factor);
+  number("row_blocks_factor", rate.row_blocks_factor);
 }
 
 void bind_attention(Fields& fields, const std::string& prefix, model::AttentionRate& rate) {
@@ -152,6 +154,8 @@ Fields bind(GpuProfile& profile) {
   set("attention_in_step", Dimension::Number, profile.attention_in_step);
   set("adam_per_parameter", Dimension::Seconds, profile.adam_per_parameter.value);
   set("accumulate_hidden_depth", Dimension::Number, profile.accumulate_hidden_depth);
+  set("unaligned_factor", Dimension::Number, profile.unaligned_factor);
+  set("odd_factor", Dimension::Number, profile.odd_factor);
   set("communication_sm_slowdown", Dimension::Number, profile.communication_sm_slowdown);
   set("nic_efficiency", Dimension::Number, profile.nic_efficiency);
   model::EagerFloor& eager = profile.eager;

@@ -118,6 +118,7 @@ void read_node_fields(MapReader& reader, model::Node& node) {
   set_count(node.num_nics, reader.integer("nics", kSmallCount));
   set(node.nic_per_direction, reader.read("nic_bandwidth", parse_bandwidth));
   set(node.nic_type, reader.text("nic_type"));
+  set(node.static_routes, reader.boolean("static_routes"));
   set(node.nic_latency, reader.read("nic_latency", parse_time, Zero::Allowed));
   set(node.power_max, reader.read("power", parse_power));
   set(node.price_per_hour, reader.read("price_per_hour", parse_money, Zero::Allowed));

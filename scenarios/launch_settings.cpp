@@ -307,9 +307,10 @@ void read_precision(SettingReader& reader, Plan& plan) {
   if (reader.on("fp8_hybrid")) reader.warn("fp8_hybrid is an old spelling of fp8_format hybrid");
   if (reader.has("fp8_format") || reader.on("fp8_hybrid")) {
     const std::string recipe = reader.text("fp8_recipe");
-    plan.precision = recipe == "blockwise" ? model::Precision::Fp8Block
-                     : recipe == "mxfp8"   ? model::Precision::Mxfp8
-                                           : model::Precision::Fp8PerTensor;
+    plan.precision = recipe == "blockwise"    ? model::Precision::Fp8Block
+                     : recipe == "mxfp8"      ? model::Precision::Mxfp8
+                     : recipe == "tensorwise" ? model::Precision::Fp8Current
+                                              : model::Precision::Fp8PerTensor;
   }
   if (reader.has("fp4_format")) plan.precision = model::Precision::Nvfp4;
   if (plan.precision == model::Precision::Fp32) {

@@ -68,6 +68,7 @@ void fill_network(const std::string& text, const Gpu& gpu, Node& node) {
   } else if (contains(text, "HDR")) {
     node.num_nics = static_cast<int>(std::clamp(first_number(text), 1.0, 64.0));
     node.nic_per_direction = gigabits(200);
+    node.static_routes = true;
   }
   if (node.nic_per_direction.value <= 0) default_network(gpu, node);
 }

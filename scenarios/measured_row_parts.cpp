@@ -124,13 +124,19 @@ std::int64_t vocabulary(const std::string& name) {
   return 51200;  // GPT-2's 50,257 padded as Megatron pads it.
 }
 
-Precision precision_of(const std::string& text, const Job& job, std::string* assumption) {
-  const std::string name = lower(text);
+Precision precision_of(const MeasuredRow& row, const Job& job, std::string* assumption) {
+  const std::string name = lower(row.text("precision"));
   const Framework framework = job.software.framework;
   if (contains(name, "nvfp4")) return Precision::Nvfp4;
   if (contains(name, "mx")) return Precision::Mxfp8;
   if (contains(name, "rowwise")) return Precision::Fp8Block;
-  if (contains(name, "fp8")) return Precision::Fp8PerTensor;
+  // "CS" is current scaling, which torchao ("tensorwise") and Megatron-Bridge (releases from 25.09)
+  // have only.
+  const bool bridge = framework == Framework::MegatronCore &&
+                      !row.text("framework_version").empty() &&
+                      !is_older(row.text("framework_version"), "25.09");
+  const bool current = contains(name, "-cs") || bridge || framework == Framework::Fsdp2;
+  if (contains(name, "fp8")) return current ? Precision::Fp8Current : Precision::Fp8PerTensor;
   if (name == "amp") return Precision::AmpBf16;
   if (contains(name, "pure")) return Precision::Bf16Pure;
   if (contains(name, "fp16") && !contains(name, "bf16")) return Precision::Fp16;
@@ -230,8 +236,13 @@ void fill_micro_batch(const MeasuredRow& row, Job& job, Diagnostics& problems) {
     plan.micro_batch = whole(row, "micro_batch", 1, problems);
     return;
   }
-  plan.micro_batch =
-      plan.pipeline > 1 ? 1 : std::max<std::int64_t>(1, plan.global_batch / plan.data);
+  const std::int64_t local = std::max<std::int64_t>(1, plan.global_batch / plan.data);
+  // torchtitan splits the batch of a replica into as many micro-batches as there are stages.
+  // Source: its parallelisms/pipelining_utils.py, n_microbatches = pipeline_parallel_degree.
+  const bool torchtitan = job.software.framework == Framework::Fsdp2;
+  plan.micro_batch = plan.pipeline == 1 ? local
+                     : torchtitan       ? std::max<std::int64_t>(1, local / plan.pipeline)
+                                        : 1;
   job.assumptions.push_back("micro-batch not stated: taken as " + std::to_string(plan.micro_batch));
 }
 
@@ -271,10 +282,15 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
       static_cast<std::int64_t>(plan.tensor) * plan.pipeline * plan.context;
   plan.data = static_cast<int>(
       whole(row, "dp", std::max<std::int64_t>(1, gpus / model_parallel), problems));
+  // torchtitan's looped schedules have two stages a rank unless told otherwise.
+  // Source: its distributed/pipeline.py, stages_per_rank.
+  const bool looped = plan.pipeline > 1 && job.software.framework == Framework::Fsdp2 &&
+                      contains(lower(row.text("notes")), "interleaved");
+  const int chunks = looped ? 2 : 1;
   if (row.text("vpp").empty()) {
-    job.assumptions.emplace_back("model chunks not stated: taken as 1");
+    job.assumptions.push_back("model chunks not stated: taken as " + std::to_string(chunks));
   }
-  plan.model_chunks = static_cast<int>(whole(row, "vpp", 1, problems));
+  plan.model_chunks = static_cast<int>(whole(row, "vpp", chunks, problems));
   plan.global_batch = whole(row, "global_batch", -1, problems);
   fill_micro_batch(row, job, problems);
   if (row.text("sp").empty()) {
@@ -285,7 +301,7 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   fill_zero_stage(row, job, problems);
   fill_recompute(row, job);
   std::string assumption;
-  plan.precision = precision_of(row.text("precision"), job, &assumption);
+  plan.precision = precision_of(row, job, &assumption);
   if (!assumption.empty()) job.assumptions.push_back(assumption);
   const bool gpipe = contains(row.text("overlap"), "gpipe");
   plan.schedule = gpipe                   ? model::ScheduleKind::GPipe

@@ -87,8 +87,11 @@ void fill_software(const MeasuredRow& row, Job& job, Diagnostics& problems) {
     job.software.fused_cross_entropy = false;
   }
   apply_version(row, job);
-  if (*framework == Framework::Fsdp2 &&
-      (contains(overlap, "compile") || contains(notes, "compile"))) {
+  // torchtitan's asynchronous tensor parallelism refuses to run without torch.compile.
+  // Source: its parallelisms/parallelize_llama.py.
+  const bool compiled = contains(overlap, "compile") || contains(notes, "compile") ||
+                        contains(overlap, "asynctp") || contains(overlap, "async tp");
+  if (*framework == Framework::Fsdp2 && compiled) {
     job.software.fusion = model::ElementwiseFusion::FullyFused;
   }
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "model/counted.h"
 #include "scenarios/plan_sizes.h"
 #include "scenarios/policy_reader.h"
 
@@ -89,8 +90,8 @@ void read_data(MapReader& reader, const model::Cluster& cluster, Plan& plan, Rem
   if (reader.has("data")) return;
   if (plan.data == 0) return;
   remarks.assumptions.push_back(
-      "The data-parallel size was not given: " + std::to_string(gpus) +
-      " GPUs / (tensor × pipeline × context) = " + std::to_string(plan.data) + ".");
+      "The data-parallel size was not given: " + model::counted(gpus, "GPU") +
+      " / (tensor × pipeline × context) = " + std::to_string(plan.data) + ".");
 }
 
 // Replicas of both sides together that fill the cluster.
@@ -132,12 +133,16 @@ bool trains_in_fp16(Framework framework) {
 
 void read_precision(MapReader& reader, const PlanSurroundings& around, Plan& plan,
                     Remarks& remarks) {
-  static constexpr Word<Precision> kPrecisions[] = {
-      {"fp32", Precision::Fp32},          {"fp16", Precision::Fp16},
-      {"bf16", Precision::Bf16},          {"bf16-pure", Precision::Bf16Pure},
-      {"amp-bf16", Precision::AmpBf16},   {"fp8", Precision::Fp8PerTensor},
-      {"fp8-block", Precision::Fp8Block}, {"mxfp8", Precision::Mxfp8},
-      {"nvfp4", Precision::Nvfp4}};
+  static constexpr Word<Precision> kPrecisions[] = {{"fp32", Precision::Fp32},
+                                                    {"fp16", Precision::Fp16},
+                                                    {"bf16", Precision::Bf16},
+                                                    {"bf16-pure", Precision::Bf16Pure},
+                                                    {"amp-bf16", Precision::AmpBf16},
+                                                    {"fp8", Precision::Fp8PerTensor},
+                                                    {"fp8-current", Precision::Fp8Current},
+                                                    {"fp8-block", Precision::Fp8Block},
+                                                    {"mxfp8", Precision::Mxfp8},
+                                                    {"nvfp4", Precision::Nvfp4}};
   if (const TreeNode* node = reader.find("precision")) {
     if (const auto one = reader.word<Precision>(*node, "precision", kPrecisions)) {
       plan.precision = *one;

@@ -21,6 +21,11 @@ constexpr double kHostShare = 2.8 / 4.6;
 
 }  // namespace
 
+model::Watts host_power(const model::NodeGroup& machine) {
+  const double gpus = machine.node.num_gpus * machine.gpu.power_max.value;
+  return {kHostShare * std::max(0.0, machine.node.power_max.value - gpus)};
+}
+
 void fill_power(const model::Job& job, SimulationReport& report) {
   model::Seconds tensor, memory;
   for (const ComputeShare& share : report.compute_shares) {
@@ -45,10 +50,8 @@ void fill_power(const model::Job& job, SimulationReport& report) {
     // A mixed job takes its whole cluster.
     const double nodes = mixed ? group.count : report.gpus / gpus;
     const double busy = mean * gpus * group.gpu.power_max.value;
-    const double beyond =
-        std::max(0.0, group.node.power_max.value - gpus * group.gpu.power_max.value);
     watts += nodes * busy;
-    node_watts += nodes * (busy + kHostShare * beyond);
+    node_watts += nodes * (busy + host_power(group).value);
     num_nodes += nodes;
     dollars += nodes * group.node.price_per_hour.value;
     priced = priced && group.node.price_per_hour.value > 0;

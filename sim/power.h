@@ -13,6 +13,9 @@ namespace megatwin::sim {
 // shares are filled.
 void fill_power(const model::Job& job, SimulationReport& report);
 
+// What a machine in use draws beside its GPUs: processors, fans, adapters.
+model::Watts host_power(const model::NodeGroup& machine);
+
 // What a task draws beyond an idle GPU, as time at the part's power limit.
 model::Seconds draw_beyond_idle(const model::TaskPrice& price);
 // What an idle GPU draws, likewise.

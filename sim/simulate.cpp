@@ -11,6 +11,7 @@
 #include "model/program/job_program.h"
 #include "model/program/stage_jobs.h"
 #include "policies/user_policy.h"
+#include "sim/component_times.h"
 #include "sim/decoupled/decoupled_job.h"
 #include "sim/disturbance_report.h"
 #include "sim/goodput_report.h"
@@ -227,6 +228,9 @@ void explain(const Job& job, const JobProgram& program, const model::PricedEffec
       add(s, c, "backward", priced.chunks[chunk].ops->backward);
     }
     add(static_cast<int>(stage), 0, "optimizer", priced.optimizer_ops);
+    if (static_cast<int>(stage) == report.critical_stage) {
+      report.components = component_times(program, pricer, report);
+    }
   }
 }
 

@@ -81,6 +81,16 @@ struct PricedOp {
   model::Seconds time;  // Of all `op.count` repetitions.
 };
 
+// What a part of the model costs the critical rank in a step, for --explain: its kernels, or what
+// the step waits for. All of them sum to the step.
+struct ComponentTime {
+  std::string name;
+  model::Seconds forward, backward;  // Of all micro-batches.
+  model::Seconds other;              // Once a step, or neither of the two.
+
+  model::Seconds step() const { return forward + backward + other; }
+};
+
 // What the disturbances did: the same job without them, and how the cause reaches the step.
 struct DisturbanceReport {
   model::Seconds undisturbed_step_time;
@@ -154,6 +164,7 @@ struct SimulationReport {
   std::vector<std::string> assumptions, warnings;
   std::vector<Sensitivity> sensitivities;
   std::vector<PricedOp> priced_ops;
+  std::vector<ComponentTime> components;  // With priced_ops.
   std::vector<model::EventRecord> timeline;
 };
 

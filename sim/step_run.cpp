@@ -215,7 +215,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   for (const double factor : contention.data) {
     rates.push_back(ring_rate(job, model::GroupKind::Data) / factor);
   }
-  const model::LoweringInput lowering{job.transformer, job.plan, job.software};
+  const model::LoweringInput lowering = model::lowering_input(job);
   std::vector<TaskTraffic> traffic = task_traffic(program, costs);
   TaskTrafficRates traffic_rates = task_traffic_rates(job, contention, traffic);
   MEGATWIN_TRY(StepFlows flows, run_step_flows({.job = job,

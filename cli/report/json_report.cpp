@@ -177,6 +177,21 @@ void write_ops(JsonWriter& json, const sim::SimulationReport& report) {
   json.end_array();
 }
 
+void write_components(JsonWriter& json, const sim::SimulationReport& report) {
+  json.key("components");
+  json.begin_array();
+  for (const sim::ComponentTime& one : report.components) {
+    json.begin_object();
+    json.member("name", one.name);
+    json.member("forward_s", one.forward.value);
+    json.member("backward_s", one.backward.value);
+    json.member("other_s", one.other.value);
+    json.member("step_s", one.step().value);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_refusal_members(JsonWriter& json, const sim::PlanRefusal& refusal) {
   json.key("error");
   json.begin_object();
@@ -278,6 +293,7 @@ void write_report_members(JsonWriter& json, const sim::SimulationReport& report)
   json.member("warnings", report.warnings);
   write_sensitivities(json, report);
   if (!report.priced_ops.empty()) write_ops(json, report);
+  if (!report.components.empty()) write_components(json, report);
 }
 
 std::string json_answers(std::span<const NamedAnswer> answers) {

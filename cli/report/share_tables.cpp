@@ -50,12 +50,33 @@ ShareTable sides_table(const sim::SimulationReport& report) {
   return table;
 }
 
+// The critical rank's step by components, down to a millionth of it.
+ShareTable components_table(const sim::SimulationReport& report) {
+  ShareTable table{.title = "Components",
+                   .lead = "the step of a rank of stage " + std::to_string(report.critical_stage) +
+                           ", all micro-batches; they sum to it",
+                   .rows = {{"component", "forward", "backward", "other", "step", "share"}},
+                   .right = {false, true, true, true, true, true}};
+  const auto cell = [](model::Seconds time) {
+    return time.value == 0 ? std::string("–") : format_time(time);
+  };
+  for (const sim::ComponentTime& one : report.components) {
+    const double share = ratio(one.step() / report.step_time);
+    if (share > -1e-6 && share < 1e-6) continue;
+    table.rows.push_back({one.name, cell(one.forward), cell(one.backward), cell(one.other),
+                          format_time(one.step()), format_percent(share)});
+  }
+  table.rows.push_back({"step", "", "", "", format_time(report.step_time), format_percent(1)});
+  return table;
+}
+
 }  // namespace
 
 std::vector<ShareTable> share_tables(const sim::SimulationReport& report) {
   std::vector<ShareTable> tables;
   if (!report.stages.empty()) tables.push_back(stages_table(report));
   if (!report.sides.empty()) tables.push_back(sides_table(report));
+  if (!report.components.empty()) tables.push_back(components_table(report));
   return tables;
 }
 

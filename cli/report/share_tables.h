@@ -1,4 +1,5 @@
-// Tables of what the stages, replicas or sides of a job have apart, for reports in text and HTML.
+// Tables of what the stages, replicas, sides or components of a job have apart, for reports in text
+// and HTML.
 #ifndef MEGATWIN_CLI_REPORT_SHARE_TABLES_H_
 #define MEGATWIN_CLI_REPORT_SHARE_TABLES_H_
 
@@ -15,7 +16,7 @@ struct ShareTable {
   std::vector<bool> right;                     // Columns flush right, as format_table() takes them.
 };
 
-// None when all stages run alike on one kind of GPU.
+// Stages that run alike have none, and components are those of --explain.
 std::vector<ShareTable> share_tables(const sim::SimulationReport& report);
 
 // "2", or "2 of replica 5" where the replicas differ.

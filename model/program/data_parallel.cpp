@@ -7,6 +7,8 @@
 #include "model/layer_split.h"
 #include "model/numbers.h"
 #include "model/program/op_list.h"
+#include "model/quantisation.h"
+#include "model/state_memory.h"
 
 namespace megatwin::model {
 namespace {
@@ -15,6 +17,7 @@ bool reduces_in_16_bits(const Job& job) {
   switch (job.software.framework) {
     case Framework::Megatron2020:
     case Framework::Megatron2021:
+      return state_scheme(job.plan.precision, job.software) == StateScheme::MegatronFp16;
     case Framework::MegatronDeepspeed:
     case Framework::DeepspeedZero3:
     case Framework::PytorchCompile:
@@ -32,44 +35,12 @@ bool reduces_in_16_bits(const Job& job) {
   return false;
 }
 
-// Bytes a parameter's states cost on the ranks that own them: {weights, gradients, optimizer}.
-struct StateBytes {
-  double parameter, gradient, optimizer;
-};
-
-// Source: Rajbhandari et al., arXiv:1910.02054, section 3 (16 B); Megatron-LM's
-// distributed-optimizer page (18 B with fp32 gradients, 6 + 12/d sharded).
+// Bytes of a parameter's states on the ranks that own them.
 StateBytes state_bytes(const Job& job) {
-  switch (job.plan.precision) {
-    case Precision::Fp32:
-      return {4, 4, 8};
-    case Precision::Bf16Pure:
-      return {2, 2, 4};
-    case Precision::AmpBf16:
-      return {4, 4, 8};
-    case Precision::Fp16:
-    case Precision::Bf16:
-    case Precision::Fp8PerTensor:
-    case Precision::Fp8Block:
-    case Precision::Mxfp8:
-    case Precision::Nvfp4:
-      break;
-  }
-  // Sharded frameworks keep fp32 parameters and 16-bit copies only while they are gathered.
-  if (job.software.framework == Framework::Fsdp1 || job.software.framework == Framework::Fsdp2) {
-    return {4, 4, 8};
-  }
-  // Megatron-LM's fp16 and DeepSpeed's: fp16 gradients, and an fp32 copy of them for the optimizer.
-  if (job.plan.precision == Precision::Fp16 &&
-      (job.software.framework == Framework::Megatron2020 ||
-       job.software.framework == Framework::Megatron2021 ||
-       job.software.framework == Framework::MegatronDeepspeed)) {
-    return {2, 2, 16};
-  }
-  const bool gradients_16_bit = job.software.framework == Framework::MegatronDeepspeed ||
-                                job.software.framework == Framework::DeepspeedZero3;
-  const double parameter = job.plan.fp32_parameters ? 4 : 2;
-  return {parameter, gradients_16_bit ? 2.0 : 4.0, 12};
+  const StateScheme scheme = state_scheme(job.plan.precision, job.software);
+  StateBytes bytes = state_bytes_per_parameter(scheme, 0, 1);
+  if (job.plan.fp32_parameters) bytes.parameter = 4_B;
+  return bytes;
 }
 
 }  // namespace
@@ -149,7 +120,7 @@ RankParameters DataParallelTraffic::chunk_parameters(const ChunkContent& content
 
 Bytes state_per_parameter(const Job& job) {
   const StateBytes bytes = state_bytes(job);
-  return {bytes.parameter + bytes.gradient + bytes.optimizer};
+  return bytes.total();
 }
 
 RankParameters DataParallelTraffic::stage_parameters(
@@ -307,6 +278,7 @@ void DataParallelTraffic::price_optimizer(const LoweringInput& input, const Task
   shard.owned = static_cast<std::int64_t>(
       as_double(stage.parameters.dense) / (sharded ? replicas : 1) +
       as_double(stage.parameters.expert) / (sharded ? expert_replicas : 1));
+  shard.linear = stage.parameters.total() - stage.parameters.embedding;
   stage.optimizer_ops = lower_optimizer(input, shard);
   for (const MicroOp& op : stage.optimizer_ops) stage.optimizer += op.count * pricer.time_of(op);
   if (effects_.memory_bound) {
@@ -327,9 +299,9 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
     return plan.zero_stage >= from_stage ? dense / replicas + expert / expert_replicas
                                          : dense + expert;
   };
-  cost.optimizer_state = {bytes.optimizer * sharded(1)};
-  cost.gradients = {bytes.gradient * sharded(2)};
-  cost.parameters = {bytes.parameter * sharded(3)};
+  cost.optimizer_state = sharded(1) * bytes.optimizer;
+  cost.gradients = sharded(2) * bytes.gradient;
+  cost.parameters = sharded(3) * bytes.parameter;
   // With one micro-batch, gradients grow while activations shrink: the peak is before them. The
   // buckets of DistributedDataParallel hold them from step to step.
   const bool buckets = plan.data > 1 && plan.zero_stage == 0;
@@ -339,6 +311,12 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   // Autocast keeps its 16-bit copies of the weights for the backward pass.
   if (plan.precision == Precision::AmpBf16 && plan.zero_stage < 3) {
     cost.buffers += Bytes{2 * (dense + expert)};
+  }
+  // Quantised weights that live from step to step, in every direction that products read.
+  const LayerSizes sizes(lowering_input(job_));
+  if (const Quantisation& recipe = sizes.quantisation; recipe.on && recipe.keeps_weights) {
+    const double linear = dense + expert - as_double(parameters.embedding);
+    cost.buffers += cast_traffic(recipe, linear, OperandRole::Weight).written;
   }
   // Megatron-LM of 2020 flattens all gradients into one buffer to reduce them.
   if (job_.software.framework == Framework::Megatron2020 && plan.data > 1) {

@@ -13,10 +13,8 @@ namespace {
 // Part of the network cards that is left of what crosses the spine.
 double spine_efficiency(const Fabric& fabric, const Node& node) {
   if (fabric.spine_efficiency > 0) return fabric.spine_efficiency;
-  const bool static_routes =
-      node.nic_type.find("HDR") != std::string::npos && fabric.routing == FabricRouting::Ecmp;
   // Read off KORTH: step_constants.h.
-  return static_routes ? 0.5 : 1.0;
+  return node.static_routes && fabric.routing == FabricRouting::Ecmp ? 0.5 : 1.0;
 }
 
 // What divides the bandwidth of traffic that leaves a leaf switch.

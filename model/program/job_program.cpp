@@ -220,7 +220,7 @@ class ProgramBuilder {
   };
   static StageParts price_stage(StageView& view, const std::vector<ChunkContent>& contents,
                                 bool split_backward) {
-    const LoweringInput input{view.job.transformer, view.job.plan, view.job.software};
+    const LoweringInput input = lowering_input(view.job);
     StageParts parts;
     auto& [result, cost] = parts;
     for (const ChunkContent& content : contents) {

@@ -5,6 +5,7 @@
 #include "model/flops.h"
 #include "model/numbers.h"
 #include "model/program/op_list.h"
+#include "model/state_memory.h"
 
 namespace megatwin::model {
 namespace {
@@ -24,7 +25,13 @@ struct TensorTraffic {
   bool chunked() const { return input.plan.overlap_tensor_parallel && sizes.sequence_parallel; }
   double message() const { return as_double(sizes.tokens * sizes.hidden) * sizes.element; }
   // User buffers gather quantised operands.
-  double gathered() const { return sizes.fp8 && chunked() ? message() / 2 : message(); }
+  double gathered() const {
+    const Quantisation& recipe = sizes.quantisation;
+    const bool quantised =
+        recipe.on && (recipe.gather == Quantisation::Gather::Always ||
+                      (recipe.gather == Quantisation::Gather::Chunked && chunked()));
+    return quantised ? quantised_element(recipe).value / sizes.element * message() : message();
+  }
 
   // Before a column-parallel product: its sharded input is gathered.
   void before_column(OpList& ops, std::string_view name) const {
@@ -82,46 +89,17 @@ TensorTraffic feed_forward_traffic(const LoweringInput& input, const LayerSizes&
   return {input, sizes, !input.transformer.parallel_block, true};
 }
 
-GemmShape forward_shape(const LoweringInput& input, std::int64_t m, std::int64_t n,
-                        std::int64_t k) {
-  return {.m = m, .n = n, .k = k, .type = gemm_type(input.plan.precision)};
-}
-GemmShape dgrad_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
-  return {.m = m,
-          .n = k,
-          .k = n,
-          .type = gemm_type(input.plan.precision),
-          .layout = GemmLayout::DataGradient};
-}
-GemmShape wgrad_shape(const LoweringInput& input, std::int64_t m, std::int64_t n, std::int64_t k) {
-  return {.m = n,
-          .n = k,
-          .k = m,
-          .accumulate_fp32 = input.software.gradient_accumulation_fusion,
-          .type = gemm_type(input.plan.precision),
-          .layout = GemmLayout::WeightGradient};
-}
-
-// Without fusion into the product, Megatron adds a 16-bit gradient into its fp32 buffer by a
-// kernel.
+// Without fusion into the product, Megatron adds a 16-bit gradient into its buffer by a kernel.
 void accumulate_weight(const LoweringInput& input, OpList& ops, std::int64_t weights) {
   const Framework framework = input.software.framework;
   const bool megatron_of_old = framework == Framework::Megatron2020 ||
                                framework == Framework::Megatron2021 ||
                                framework == Framework::MegatronDeepspeed;
   if (!megatron_of_old) return;
-  // megatron-2021 keeps fp32 main gradients: read 2 + 4, write 4; the others add in 16 bits.
-  if (framework == Framework::Megatron2021) {
-    ops.memory("gradient.accumulate", 6 * as_double(weights), 4 * as_double(weights));
-  } else {
-    ops.memory("gradient.accumulate", 4 * as_double(weights), 2 * as_double(weights));
-  }
+  const StateScheme scheme = state_scheme(input.plan.precision, input.software);
+  const double kept = state_bytes_per_parameter(scheme, 0, 1).gradient.value;
+  ops.memory("gradient.accumulate", (2 + kept) * as_double(weights), kept * as_double(weights));
   ops.mark_weight_gradient();
-}
-
-// Operands that no fused kernel writes in fp8 are cast (and transposed for the weight gradient).
-void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
-  if (sizes.fp8) ops.memory(name, 2 * elements, 2 * elements, 1);
 }
 
 // An eager RMSNorm is cast, square, mean, scale, cast and weight: six kernels, fp32 in between.
@@ -338,9 +316,9 @@ void latent_projections(const LoweringInput& input, const LayerSizes& sizes, OpL
   const std::int64_t T = sizes.tokens, Ts = sizes.tokens_sp, h = sizes.hidden;
   const auto linear = [&](std::string_view f, std::string_view d, std::string_view w,
                           std::int64_t m, std::int64_t n, std::int64_t k) {
-    forward.gemm(f, forward_shape(input, m, n, k));
-    backward.gemm(d, dgrad_shape(input, m, n, k));
-    backward.gemm(w, wgrad_shape(input, m, n, k));
+    forward.gemm(f, linear_forward(input, m, n, k));
+    backward.gemm(d, linear_data_gradient(input, m, n, k));
+    backward.gemm(w, linear_weight_gradient(input, m, n, k));
   };
   // The down-projections are replicated over the tensor group and run on its sequence shard: only
   // their small outputs are gathered, and the gradients of those reduced. Queries without a low
@@ -362,6 +340,12 @@ void latent_projections(const LoweringInput& input, const LayerSizes& sizes, OpL
   linear("kv_down", "kv_down.dgrad", "kv_down.wgrad", Ts, mla.kv_down, h);
   linear("kv_up", "kv_up.dgrad", "kv_up.wgrad", T, mla.kv_up_width, mla.kv_rank);
   const double latent = as_double(T * (mla.q_rank + mla.kv_down));
+  quantise(sizes, forward, "latent.up.cast", as_double(T * (mla.q_rank + mla.kv_rank)),
+           OperandRole::Input);
+  quantise(
+      sizes, backward, "latent.cast.backward",
+      as_double(T * (mla.q_width + mla.kv_up_width)) + as_double(Ts * (mla.q_rank + mla.kv_down)),
+      OperandRole::Gradient);
   const double expanded = as_double(T) * as_double(mla.q_width + mla.kv_up_width + mla.v_width);
   forward.memory("latent.norms", 2 * latent, 2 * latent, 2);
   forward.memory("latent.rope_concat", 2 * expanded, 2 * expanded, 4);
@@ -372,6 +356,18 @@ void latent_projections(const LoweringInput& input, const LayerSizes& sizes, OpL
                         gathers ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
                         GroupKind::Tensor, gathered);
   }
+}
+
+// Weights of the attention's linear layers on this rank.
+std::int64_t attention_weights(const LoweringInput& input, const LayerSizes& sizes) {
+  const std::int64_t h = sizes.hidden;
+  if (input.transformer.latent) {
+    const LatentSizes mla = latent_sizes(input.transformer, sizes);
+    const std::int64_t query = mla.q_rank > 0 ? mla.q_rank * (h + mla.q_width) : h * mla.q_width;
+    return query + mla.kv_down * h + mla.kv_rank * mla.kv_up_width + mla.v_width * h;
+  }
+  const std::int64_t gate = input.transformer.attention_output_gate ? sizes.query_width : 0;
+  return h * (2 * sizes.query_width + gate + 2 * sizes.key_value_width);
 }
 
 // Norms beyond the two before attention and feed-forward (Gemma's come after them); a parallel
@@ -389,9 +385,10 @@ void output_projection_backward(const LoweringInput& input, const LayerSizes& si
                                 std::int64_t width, OpList& backward) {
   const std::int64_t T = sizes.tokens, h = sizes.hidden;
   attention_traffic(input, sizes).row_backward(backward, "proj.gather.backward");
-  quantise(sizes, backward, "proj.cast.backward", as_double(T * h));
-  backward.gemm("proj.dgrad", dgrad_shape(input, T, h, width));
-  backward.gemm("proj.wgrad", wgrad_shape(input, T, h, width));
+  quantise(sizes, backward, "proj.cast.backward", as_double(T * h), OperandRole::Gradient);
+  backward.gemm("proj.dgrad", linear_data_gradient(input, T, h, width));
+  quantise_again(sizes, backward, "proj.cast.input", as_double(T * width));
+  backward.gemm("proj.wgrad", linear_weight_gradient(input, T, h, width));
   accumulate_weight(input, backward, h * width);
 }
 
@@ -408,16 +405,18 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
   const TensorTraffic traffic = attention_traffic(input, sizes);
   const int norms_after = norms_after_attention(input.transformer);
   const double gated = gate_elements(input, sizes);
+  const double shard = as_double(sizes.tokens_sp * h);
   const bool bias_kernel =
       input.transformer.qkv_bias && input.software.fusion == ElementwiseFusion::BiasFused;
 
   norm_forward(input, sizes, forward, "norm1");
+  quantise_norm(sizes, forward, latent ? "latent.cast" : "qkv.cast", shard);
   OpList projection_backward(forward.count());
   if (latent) {
     latent_projections(input, sizes, forward, projection_backward);
   } else {
     traffic.before_column(forward, "qkv.gather");
-    forward.gemm("qkv", forward_shape(input, T, qkv, h));
+    forward.gemm("qkv", linear_forward(input, T, qkv, h));
     if (bias_kernel) forward.memory("qkv.bias", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
     if (input.transformer.qk_norm) {
       const double x = as_double(T) * as_double(sizes.query_width + sizes.key_value_width);
@@ -427,8 +426,10 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
   }
   core_attention(input, sizes, forward, false);
   if (gated > 0) forward.memory("attention.gate", 4 * gated, 2 * gated);
-  quantise(sizes, forward, "proj.cast", as_double(T * out_width));
-  forward.gemm("proj", forward_shape(input, T, h, out_width));
+  quantise(sizes, forward, "proj.cast", as_double(T * out_width), OperandRole::Input);
+  const std::int64_t weights = attention_weights(input, sizes);
+  quantise_weights(sizes, forward, weights);
+  forward.gemm("proj", linear_forward(input, T, h, out_width));
   traffic.after_row(forward, "proj.reduce");
   for (int i = 0; i < norms_after; ++i) norm_forward(input, sizes, forward, "norm.after");
   residual_forward(input, sizes, forward, "residual1");
@@ -454,16 +455,18 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
     }
     // The gradients of query, key and value are concatenated for the joint product.
     backward.memory("qkv.concat", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
-    quantise(sizes, backward, "qkv.cast.backward", as_double(T * qkv));
+    quantise(sizes, backward, "qkv.cast.backward", as_double(T * qkv), OperandRole::Gradient);
+    quantise_again(sizes, backward, "qkv.cast.input", as_double(T * h));
     traffic.column_backward(backward, "qkv.gather.backward", "qkv.reduce.backward",
-                            dgrad_shape(input, T, qkv, h), "qkv.dgrad",
-                            wgrad_shape(input, T, qkv, h), "qkv.wgrad");
+                            linear_data_gradient(input, T, qkv, h), "qkv.dgrad",
+                            linear_weight_gradient(input, T, qkv, h), "qkv.wgrad");
     if (input.transformer.qkv_bias) {
       backward.memory("qkv.bias.backward", 2 * as_double(T * qkv), 0);
       backward.mark_weight_gradient();
     }
     accumulate_weight(input, backward, qkv * h);
   }
+  quantise_weights(sizes, backward, weights);
   norm_backward(input, sizes, backward, "norm1.backward");
 }
 
@@ -499,13 +502,17 @@ void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::i
   const int norms = input.transformer.norms_per_layer;
   const int norms_after = norms / 2 - 1;
 
-  if (norms > 1) norm_forward(input, sizes, forward, "norm2");
+  if (norms > 1) {
+    norm_forward(input, sizes, forward, "norm2");
+    quantise_norm(sizes, forward, "fc1.cast", as_double(sizes.tokens_sp * h));
+  }
   traffic.before_column(forward, "fc1.gather");
-  forward.gemm("fc1", forward_shape(input, T, up, h));
+  forward.gemm("fc1", linear_forward(input, T, up, h));
   OpList activation_backward(forward.count());
   activation_ops(input, forward, activation_backward, as_double(T * f));
-  quantise(sizes, forward, "fc2.cast", as_double(T * f));
-  forward.gemm("fc2", forward_shape(input, T, h, f));
+  quantise(sizes, forward, "fc2.cast", as_double(T * f), OperandRole::Input);
+  quantise_weights(sizes, forward, (up + f) * h);
+  forward.gemm("fc2", linear_forward(input, T, h, f));
   traffic.after_row(forward, "fc2.reduce");
   for (int i = 0; i < norms_after; ++i) norm_forward(input, sizes, forward, "norm.after");
   residual_forward(input, sizes, forward, "residual2");
@@ -514,15 +521,18 @@ void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::i
   for (int i = 0; i < norms_after; ++i)
     norm_backward(input, sizes, backward, "norm.after.backward");
   traffic.row_backward(backward, "fc2.gather.backward");
-  quantise(sizes, backward, "fc2.cast.backward", as_double(T * h));
-  backward.gemm("fc2.dgrad", dgrad_shape(input, T, h, f));
-  backward.gemm("fc2.wgrad", wgrad_shape(input, T, h, f));
+  quantise(sizes, backward, "fc2.cast.backward", as_double(T * h), OperandRole::Gradient);
+  backward.gemm("fc2.dgrad", linear_data_gradient(input, T, h, f));
+  quantise_again(sizes, backward, "fc2.cast.input", as_double(T * f));
+  backward.gemm("fc2.wgrad", linear_weight_gradient(input, T, h, f));
   accumulate_weight(input, backward, h * f);
   backward.add_all(activation_backward.take());
-  quantise(sizes, backward, "fc1.cast.backward", as_double(T * up));
+  quantise(sizes, backward, "fc1.cast.backward", as_double(T * up), OperandRole::Gradient);
+  quantise_again(sizes, backward, "fc1.cast.input", as_double(T * h));
+  quantise_weights(sizes, backward, (up + f) * h);
   traffic.column_backward(backward, "fc1.gather.backward", "fc1.reduce.backward",
-                          dgrad_shape(input, T, up, h), "fc1.dgrad", wgrad_shape(input, T, up, h),
-                          "fc1.wgrad");
+                          linear_data_gradient(input, T, up, h), "fc1.dgrad",
+                          linear_weight_gradient(input, T, up, h), "fc1.wgrad");
   accumulate_weight(input, backward, up * h);
   if (norms > 1) norm_backward(input, sizes, backward, "norm2.backward");
 }

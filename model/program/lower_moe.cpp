@@ -32,24 +32,28 @@ MoeSizes moe_sizes(const LoweringInput& input, const LayerSizes& sizes) {
   return moe;
 }
 
-GemmShape expert_product(const LoweringInput& input, const MoeSizes& moe, std::int64_t n,
-                         std::int64_t k, GemmLayout layout) {
+// A product of all experts of the rank, of `outputs` by `inputs` weights each.
+GemmShape expert_product(const LoweringInput& input, const MoeSizes& moe, std::int64_t outputs,
+                         std::int64_t inputs, GemmLayout layout) {
   const std::int64_t rows = std::max<std::int64_t>(1, moe.rows / moe.local_experts);
-  GemmShape shape{.m = rows,
-                  .n = n,
-                  .k = k,
-                  .batch = moe.local_experts,
-                  .grouped = true,
-                  .type = gemm_type(input.plan.precision),
-                  .layout = layout};
-  if (layout == GemmLayout::DataGradient) std::swap(shape.n, shape.k);
-  if (layout == GemmLayout::WeightGradient) {
-    shape.m = n;
-    shape.n = k;
-    shape.k = rows;
-    shape.accumulate_fp32 = input.software.gradient_accumulation_fusion;
-  }
+  GemmShape shape = layout == GemmLayout::Forward ? linear_forward(input, rows, outputs, inputs)
+                    : layout == GemmLayout::DataGradient
+                        ? linear_data_gradient(input, rows, outputs, inputs)
+                        : linear_weight_gradient(input, rows, outputs, inputs);
+  shape.batch = moe.local_experts;
+  shape.grouped = true;
   return shape;
+}
+
+// Rows of every expert are an operand of their own. Delayed scaling casts them in one kernel, the
+// other recipes one by one. Source: Transformer Engine, csrc/extensions/cast.cpp, split_quantize.
+void quantise_groups(const LayerSizes& sizes, const MoeSizes& moe, OpList& ops,
+                     std::string_view name, double elements, OperandRole role) {
+  quantise(sizes, ops, name, elements, role);
+  const Quantisation& recipe = sizes.quantisation;
+  if (!recipe.on || recipe.norm_casts) return;
+  ops.kernels(recipe.reads * moe.local_experts);
+  ops.host_launches(recipe.reads);  // The loop over experts is the library's.
 }
 
 // Bytes of the all-to-all over those of one copy a token and expert. DeepEP sends a token once to
@@ -67,7 +71,9 @@ double sent_share(const LoweringInput& input, const LayerSizes& sizes, bool to_e
   double met = places * (1 - std::pow(1 - 1 / places, top_k));
   if (leaves && experts.group_limit > 0) met = std::min(met, as_double(experts.group_limit));
   const double copies = met / top_k;
-  return copies * (to_experts && sizes.fp8 ? 0.5 : 1.0);
+  // Scales travel beside, a hundredth.
+  const bool quantised = to_experts && sizes.quantisation.on;
+  return copies * (quantised ? 1 / sizes.element : 1.0);
 }
 
 // Megatron's all-gather dispatcher: every rank of the expert group gets all tokens of the group,
@@ -171,25 +177,18 @@ void shared_expert(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   const std::int64_t T = sizes.tokens, h = sizes.hidden;
   const std::int64_t f = input.transformer.experts->shared_expert_ffn_size / sizes.tensor;
   const std::int64_t up = is_gated(input.transformer.activation) ? 2 * f : f;
-  const DataType type = gemm_type(input.plan.precision);
-  const bool fused = input.software.gradient_accumulation_fusion;
   const double x = as_double(T * f);
-  forward.gemm("shared.fc1", {.m = T, .n = up, .k = h, .type = type});
+  forward.gemm("shared.fc1", linear_forward(input, T, up, h));
   forward.memory("shared.activation", 4 * x, 2 * x);
-  forward.gemm("shared.fc2", {.m = T, .n = h, .k = f, .type = type});
-  const GemmLayout data = GemmLayout::DataGradient, weight = GemmLayout::WeightGradient;
-  backward.gemm("shared.fc2.dgrad", {.m = T, .n = f, .k = h, .type = type, .layout = data});
-  backward.gemm("shared.fc2.wgrad",
-                {.m = h, .n = f, .k = T, .accumulate_fp32 = fused, .type = type, .layout = weight});
+  quantise(sizes, forward, "shared.fc2.cast", x, OperandRole::Input);
+  forward.gemm("shared.fc2", linear_forward(input, T, h, f));
+  quantise(sizes, backward, "shared.fc2.cast.backward", as_double(T * h), OperandRole::Gradient);
+  backward.gemm("shared.fc2.dgrad", linear_data_gradient(input, T, h, f));
+  backward.gemm("shared.fc2.wgrad", linear_weight_gradient(input, T, h, f));
   backward.memory("shared.activation.backward", 6 * x, 4 * x);
-  backward.gemm("shared.fc1.dgrad", {.m = T, .n = h, .k = up, .type = type, .layout = data});
-  backward.gemm(
-      "shared.fc1.wgrad",
-      {.m = up, .n = h, .k = T, .accumulate_fp32 = fused, .type = type, .layout = weight});
-}
-
-void cast(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
-  if (sizes.fp8) ops.memory(name, 2 * elements, 2 * elements, 1);
+  quantise(sizes, backward, "shared.fc1.cast.backward", as_double(T * up), OperandRole::Gradient);
+  backward.gemm("shared.fc1.dgrad", linear_data_gradient(input, T, up, h));
+  backward.gemm("shared.fc1.wgrad", linear_weight_gradient(input, T, up, h));
 }
 
 }  // namespace
@@ -212,12 +211,13 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   OpList router_backward(forward.count());
   router(input, sizes, moe, forward, router_backward);
   dispatch(input, sizes, moe, forward, true);
-  cast(sizes, forward, "moe.fc1.cast", rows * as_double(h));
+  quantise_groups(sizes, moe, forward, "moe.fc1.cast", rows * as_double(h), OperandRole::Input);
   forward.gemm("moe.fc1", expert_product(input, moe, moe.up, h, GemmLayout::Forward));
   forward.host_launches(moe.local_experts);
   OpList activation_backward(forward.count());
   expert_activation(input, moe, forward, activation_backward);
-  cast(sizes, forward, "moe.fc2.cast", rows * as_double(moe.ffn));
+  quantise_groups(sizes, moe, forward, "moe.fc2.cast", rows * as_double(moe.ffn),
+                  OperandRole::Input);
   forward.gemm("moe.fc2", expert_product(input, moe, h, moe.ffn, GemmLayout::Forward));
   forward.host_launches(moe.local_experts);
   combine(input, sizes, moe, forward, true);
@@ -231,14 +231,16 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   backward.add_all(shared_backward.take());
   // The way back mirrors the way there: the combine's gradient is a dispatch and vice versa.
   dispatch(input, sizes, moe, backward, false);
-  cast(sizes, backward, "moe.fc2.cast.backward", rows * as_double(h));
+  quantise_groups(sizes, moe, backward, "moe.fc2.cast.backward", rows * as_double(h),
+                  OperandRole::Gradient);
   backward.gemm("moe.fc2.dgrad", expert_product(input, moe, h, moe.ffn, GemmLayout::DataGradient));
   backward.host_launches(moe.local_experts);
   backward.gemm("moe.fc2.wgrad",
                 expert_product(input, moe, h, moe.ffn, GemmLayout::WeightGradient));
   backward.host_launches(moe.local_experts);
   backward.add_all(activation_backward.take());
-  cast(sizes, backward, "moe.fc1.cast.backward", rows * as_double(moe.up));
+  quantise_groups(sizes, moe, backward, "moe.fc1.cast.backward", rows * as_double(moe.up),
+                  OperandRole::Gradient);
   backward.gemm("moe.fc1.dgrad", expert_product(input, moe, moe.up, h, GemmLayout::DataGradient));
   backward.host_launches(moe.local_experts);
   backward.gemm("moe.fc1.wgrad", expert_product(input, moe, moe.up, h, GemmLayout::WeightGradient));

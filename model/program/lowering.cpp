@@ -198,6 +198,11 @@ Bytes pipeline_message(const LoweringInput& input) {
   return {elements * sizes.element};
 }
 
+LoweringInput lowering_input(const Job& job) {
+  const GpuArchitecture architecture = job.cluster.groups.front().gpu.architecture;
+  return {job.transformer, job.plan, job.software, architecture == GpuArchitecture::Blackwell};
+}
+
 TaskOps lower_chunk(const LoweringInput& input, const ChunkContent& content) {
   const LayerSizes sizes(input);
   TaskOps ops, embedding, head, dense, moe, mtp;
@@ -243,6 +248,11 @@ MicroOps lower_optimizer(const LoweringInput& input, const OptimizerShard& shard
   ops.memory("gradients.clip", 4 * owned, 4 * owned, 4);
   ops.memory("adam", 16 * owned, 12 * owned, 8);
   ops.memory("parameters.to_16_bit", 4 * owned, 2 * owned, 4);
+  const Quantisation recipe = LayerSizes(input).quantisation;
+  if (recipe.on && recipe.keeps_weights) {
+    const CastTraffic cast = cast_traffic(recipe, as_double(shard.linear), OperandRole::Weight);
+    ops.memory("weights.cast", cast.read.value, cast.written.value, cast.kernels);
+  }
   return ops.take();
 }
 

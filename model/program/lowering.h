@@ -1,7 +1,7 @@
 // The one function that turns a task into micro-ops: what a software stack launches for the forward
 // and backward pass of a model chunk on one rank, op by op, with bytes and FLOP. The simulator
 // prices this list and the engines launch it. Also what the chunk saves for its backward pass. Pure
-// arithmetic on shapes: nothing here knows a GPU.
+// arithmetic on shapes: of the GPU it knows only how tensor cores read fp8 operands.
 #ifndef MEGATWIN_MODEL_PROGRAM_LOWERING_H_
 #define MEGATWIN_MODEL_PROGRAM_LOWERING_H_
 
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/job.h"
 #include "model/micro_op.h"
 #include "model/plan.h"
 #include "model/software_stack.h"
@@ -40,7 +41,10 @@ struct LoweringInput {
   const Transformer& transformer;
   const Plan& plan;
   const SoftwareStack& software;
+  // The tensor cores read fp8 operands along rows and columns (Blackwell); else along rows only.
+  bool reads_columns = false;
 };
+LoweringInput lowering_input(const Job& job);  // On the job's first kind of machine.
 
 // Ops in launch order. Ops of `backward` marked weight_gradient form BackwardWeight when the
 // schedule splits the pass; the rest, with the recomputation, is BackwardInput.
@@ -52,10 +56,12 @@ struct TaskOps {
 TaskOps lower_chunk(const LoweringInput& input, const ChunkContent& content);
 
 // The optimizer step of one rank, after its gradients are reduced. `parameters` are those of the
-// rank in all, `owned` those whose states it holds (less under ZeRO).
+// rank in all, `owned` those whose states it holds (less under ZeRO), `linear` those of linear
+// layers, which a recipe may keep quantised from step to step.
 struct OptimizerShard {
   std::int64_t parameters = 0;
   std::int64_t owned = 0;
+  std::int64_t linear = 0;
 };
 MicroOps lower_optimizer(const LoweringInput& input, const OptimizerShard& shard);
 

@@ -32,8 +32,9 @@ LayerSizes::LayerSizes(const LoweringInput& input) {
                                     .vocab_divisible_by = vocabulary_unit(input.software)}) /
           head_tensor;
   element = size_of(base_type(plan.precision)).value;
-  const DataType type = gemm_type(plan.precision);
-  fp8 = type == DataType::Fp8 || type == DataType::Fp4;
+  quantisation = model::quantisation(plan.precision, input.software, input.reads_columns);
+  // Released weights are gathered in 16 bits.
+  if (plan.zero_stage >= 3) quantisation.keeps_weights = false;
 }
 
 MicroOp& OpList::add(MicroOpKind kind, std::string_view name) {
@@ -91,6 +92,77 @@ void OpList::collective(std::string_view name, CollectiveKind kind, GroupKind gr
 }
 
 void OpList::add_recompute(const MicroOps& forward) { add_all(as_recompute(forward)); }
+
+void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements,
+              OperandRole role) {
+  if (!sizes.quantisation.on) return;
+  const CastTraffic cast = cast_traffic(sizes.quantisation, elements, role);
+  ops.memory(name, cast.read.value, cast.written.value, cast.kernels);
+}
+
+void quantise_norm(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
+  const Quantisation& recipe = sizes.quantisation;
+  // What is gathered in 16 bits is cast whole.
+  const bool whole = recipe.gather == Quantisation::Gather::SixteenBit;
+  if (whole && sizes.sequence_parallel) elements *= sizes.tensor;
+  if (!recipe.norm_casts) quantise(sizes, ops, name, elements, OperandRole::NormOutput);
+  if (recipe.reduces_magnitude && sizes.sequence_parallel) {
+    ops.collective("cast.magnitude", CollectiveKind::AllReduce, GroupKind::Tensor, 4);
+  }
+}
+
+void quantise_again(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
+  if (!sizes.quantisation.casts_again) return;
+  quantise(sizes, ops, name, elements, OperandRole::Input);
+  ops.mark_weight_gradient();
+}
+
+void quantise_weights(const LayerSizes& sizes, OpList& ops, std::int64_t weights) {
+  if (sizes.quantisation.keeps_weights) return;
+  quantise(sizes, ops, "weights.cast", static_cast<double>(weights), OperandRole::Weight);
+}
+
+namespace {
+
+GemmShape linear(const LoweringInput& input, GemmLayout layout, std::int64_t outputs,
+                 std::int64_t inputs) {
+  const Precision precision = input.plan.precision;
+  GemmShape shape;
+  shape.type = linear_type(precision, inputs, outputs);
+  shape.layout = layout;
+  shape.scaling = gemm_scaling(precision, input.software, input.reads_columns, layout);
+  return shape;
+}
+
+}  // namespace
+
+GemmShape linear_forward(const LoweringInput& input, std::int64_t rows, std::int64_t outputs,
+                         std::int64_t inputs) {
+  GemmShape shape = linear(input, GemmLayout::Forward, outputs, inputs);
+  shape.m = rows;
+  shape.n = outputs;
+  shape.k = inputs;
+  return shape;
+}
+
+GemmShape linear_data_gradient(const LoweringInput& input, std::int64_t rows, std::int64_t outputs,
+                               std::int64_t inputs) {
+  GemmShape shape = linear(input, GemmLayout::DataGradient, outputs, inputs);
+  shape.m = rows;
+  shape.n = inputs;
+  shape.k = outputs;
+  return shape;
+}
+
+GemmShape linear_weight_gradient(const LoweringInput& input, std::int64_t rows,
+                                 std::int64_t outputs, std::int64_t inputs) {
+  GemmShape shape = linear(input, GemmLayout::WeightGradient, outputs, inputs);
+  shape.m = outputs;
+  shape.n = inputs;
+  shape.k = rows;
+  shape.accumulate_fp32 = input.software.gradient_accumulation_fusion;
+  return shape;
+}
 
 void append(MicroOps& to, const MicroOps& from) { to.insert(to.end(), from.begin(), from.end()); }
 

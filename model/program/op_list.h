@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/program/lowering.h"
+#include "model/quantisation.h"
 
 namespace megatwin::model {
 
@@ -29,8 +30,8 @@ struct LayerSizes {
   std::int64_t vocab;                         // Per tensor rank, padded.
   int tensor, context, expert, expert_tensor;
   bool sequence_parallel;
-  double element;  // Bytes of an activation element.
-  bool fp8;        // Linear layers take quantised operands.
+  double element;             // Bytes of an activation element.
+  Quantisation quantisation;  // Of the operands of linear layers.
 };
 
 class OpList {
@@ -48,6 +49,7 @@ class OpList {
   void host_launches(std::int64_t launches) {
     ops_.back().host_launches = static_cast<int>(launches);
   }
+  void kernels(std::int64_t kernels) { ops_.back().kernels = static_cast<int>(kernels); }
   void mark_weight_gradient() { ops_.back().weight_gradient = true; }
   void overlap_next(int ops) { ops_.back().overlap_ops = ops; }
   void repeat(int times) { ops_.back().count *= times; }  // In every layer.
@@ -69,6 +71,24 @@ class OpList {
 
 // Joins the partial results of a ring's steps: part of the core attention.
 inline constexpr std::string_view kRingMerge = "attention.merge";
+
+// A 16-bit operand of a linear layer becomes a quantised one: nothing without a recipe.
+void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements,
+              OperandRole role);
+// The input of a layer that a norm puts out, which some recipes let it write quantised. Sequence
+// shards of it are gathered afterwards.
+void quantise_norm(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements);
+// In the backward pass: inputs that were saved in 16 bits, and weights that are not kept quantised.
+void quantise_again(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements);
+void quantise_weights(const LayerSizes& sizes, OpList& ops, std::int64_t weights);
+
+// Products of a linear layer of `inputs` to `outputs` features over `rows`.
+GemmShape linear_forward(const LoweringInput& input, std::int64_t rows, std::int64_t outputs,
+                         std::int64_t inputs);
+GemmShape linear_data_gradient(const LoweringInput& input, std::int64_t rows, std::int64_t outputs,
+                               std::int64_t inputs);
+GemmShape linear_weight_gradient(const LoweringInput& input, std::int64_t rows,
+                                 std::int64_t outputs, std::int64_t inputs);
 
 // Rows (tokens times experts each goes to) that the experts of one rank work on in a layer.
 double expert_rows(const LoweringInput& input, const LayerSizes& sizes);

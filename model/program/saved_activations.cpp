@@ -34,13 +34,18 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const double x = as_double(sizes.tokens_sp * sizes.hidden);
   const double T = as_double(sizes.tokens);
   // A quantised operand is what its product keeps.
-  const double stored = sizes.fp8 && software.saves_quantised ? 1 : e;
+  const bool quantised = sizes.quantisation.on && software.saves_quantised;
+  const double one_quantised = quantised_element(sizes.quantisation).value;
+  const double stored = quantised ? one_quantised : e;
   LayerSaved saved;
   saved.input = e * x;
   // Residual in the middle, and what the norms put out; norms after a half layer keep their input.
   const int norms = model.norms_per_layer;
   const bool gathered = sizes.sequence_parallel && software.saves_gathered_inputs;
-  const double norm = gathered ? (sizes.fp8 ? 1 : e) * T * as_double(sizes.hidden) : stored * x;
+  const bool gathers_quantised =
+      sizes.quantisation.on && sizes.quantisation.gather != Quantisation::Gather::SixteenBit;
+  const double norm =
+      gathered ? (gathers_quantised ? one_quantised : e) * T * as_double(sizes.hidden) : stored * x;
   saved.norms = e * x + std::min(norms, 2) * norm + std::max(0, norms - 2) * e * x;
   if (software.dropout) saved.masks = 2 * x;
   double out_width = as_double(sizes.query_width);
@@ -55,8 +60,7 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
     const std::int64_t gate = model.attention_output_gate ? sizes.query_width : 0;
     saved.qkv = e * T * as_double(sizes.query_width + gate + 2 * sizes.key_value_width);
   }
-  saved.core_output =
-      e * T * out_width + (sizes.fp8 && software.saves_quantised ? T * out_width : 0);
+  saved.core_output = e * T * out_width + (quantised ? one_quantised * T * out_width : 0);
   if (software.attention == AttentionKernel::Unfused) {
     const double scores = as_double(sizes.batch * sizes.query_heads) *
                           as_double(sizes.sequence_local) * as_double(sizes.sequence);
@@ -129,6 +133,11 @@ LogitBytes logit_bytes(const LoweringInput& input) {
                      software.framework == Framework::PytorchCompile;
   if (eager) {
     LogitBytes bytes = outputs_kept ? LogitBytes{4, 4, 8} : LogitBytes{6, 4, 6};
+    // The 16-bit logits are freed before the backward pass, yet the block that held them stays
+    // reserved: no fp32 tensor of the loss fits into it. Stacks that report what is reserved only.
+    // Source: PyTorch, "CUDA semantics", memory management.
+    const bool reserved = software.framework != Framework::PytorchCompile;
+    if (reserved && !outputs_kept) bytes.backward += 2;
     if (input.plan.tensor > 1 && software.shards_head) {
       // DTensor's parallel loss in single operators: shifted logits in forward; zeros, exponents
       // and their sum in backward (torch/distributed/tensor/parallel/loss.py).

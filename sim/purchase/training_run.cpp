@@ -5,13 +5,12 @@
 
 #include "model/energy_cost.h"
 #include "model/reliability.h"
+#include "sim/power.h"
 
 namespace megatwin::sim {
 namespace {
 
 using model::Seconds;
-
-constexpr double kRatingReached = 0.82;
 
 void add_failures(const TrainingRunInput& input, TrainingRun& run) {
   const model::Operations& operations = input.operations;
@@ -34,10 +33,7 @@ void add_failures(const TrainingRunInput& input, TrainingRun& run) {
 }  // namespace
 
 model::Watts machine_power(const model::NodeGroup& machine, model::Watts power_per_gpu) {
-  const double gpus = machine.node.num_gpus;
-  const double rest =
-      kRatingReached * machine.node.power_max.value - gpus * machine.gpu.power_max.value;
-  return {gpus * power_per_gpu.value + std::max(0.0, rest)};
+  return {machine.node.num_gpus * power_per_gpu.value + host_power(machine).value};
 }
 
 TrainingRun training_run(const TrainingRunInput& input) {

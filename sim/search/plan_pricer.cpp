@@ -138,7 +138,7 @@ class PlanPricer::TaskTable {
   const model::ChunkTasks& tasks_of(const ChunkContent& content) {
     const auto [place, is_new] = tasks_.try_emplace(content);
     if (is_new) {
-      const model::LoweringInput input{job_.transformer, job_.plan, job_.software};
+      const model::LoweringInput input = model::lowering_input(job_);
       place->second = model::price_chunk(input, content, pricer_);
       place->second.ops.reset();  // Nobody asks a searched plan for its operations.
     }
@@ -172,8 +172,7 @@ class PlanPricer::TaskTable {
     const auto [place, is_new] =
         traffic.stages.try_emplace({sum, contents.front().moe_layers > 0, contents.back().head});
     if (!is_new) return place->second;
-    const model::LoweringInput input{traffic.job.transformer, traffic.job.plan,
-                                     traffic.job.software};
+    const model::LoweringInput input = model::lowering_input(traffic.job);
     model::PricedStage stage;
     stage.parameters = traffic.data_parallel.stage_parameters(contents);
     traffic.data_parallel.price_optimizer(input, pricer_, contents, stage);

@@ -111,12 +111,16 @@ const Names<RecomputeKind>& recompute_names() {
   return names;
 }
 const Names<Precision>& precision_names() {
-  static const Names<Precision> names = {
-      {"fp32", Precision::Fp32},          {"fp16", Precision::Fp16},
-      {"bf16", Precision::Bf16},          {"bf16-pure", Precision::Bf16Pure},
-      {"amp-bf16", Precision::AmpBf16},   {"fp8", Precision::Fp8PerTensor},
-      {"fp8-block", Precision::Fp8Block}, {"mxfp8", Precision::Mxfp8},
-      {"nvfp4", Precision::Nvfp4}};
+  static const Names<Precision> names = {{"fp32", Precision::Fp32},
+                                         {"fp16", Precision::Fp16},
+                                         {"bf16", Precision::Bf16},
+                                         {"bf16-pure", Precision::Bf16Pure},
+                                         {"amp-bf16", Precision::AmpBf16},
+                                         {"fp8", Precision::Fp8PerTensor},
+                                         {"fp8-current", Precision::Fp8Current},
+                                         {"fp8-block", Precision::Fp8Block},
+                                         {"mxfp8", Precision::Mxfp8},
+                                         {"nvfp4", Precision::Nvfp4}};
   return names;
 }
 const Names<ExpertDispatcher>& dispatcher_names() {

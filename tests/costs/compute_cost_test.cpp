@@ -66,6 +66,52 @@ TEST(GemmCost, WavesByHand) {
 }
 
 // M = 8 rows of a 16,384² matrix: 512 MiB of weights decide, not 4.3 GFLOP.
+// Rows of features that are read or written set the alignment: the features of either side, never
+// the tokens. 16 bytes are 8 elements of 16 bits; 4 and 8 bytes cost one factor, 2 bytes another.
+TEST(GemmCost, RowsOffSixteenBytesCostTheirFactor) {
+  GpuProfile profile = simple_profile();
+  profile.unaligned_factor = 3;
+  profile.odd_factor = 5;
+  const auto factor = [&](GemmLayout layout, std::int64_t m, std::int64_t n, std::int64_t k,
+                          DataType type = DataType::Bf16) {
+    MicroOp op = gemm(m, n, k);
+    op.gemm.layout = layout;
+    op.gemm.type = type;
+    const double time = compute_time(op, simple_gpu(), profile).value;
+    GpuProfile plain = simple_profile();
+    return time / compute_time(op, simple_gpu(), plain).value;
+  };
+  for (const GemmLayout layout : {GemmLayout::Forward, GemmLayout::DataGradient}) {
+    EXPECT_NEAR(factor(layout, 1280, 2560, 6400), 1, 1e-12);
+    EXPECT_NEAR(factor(layout, 1279, 2560, 6400), 1, 1e-12);
+    EXPECT_NEAR(factor(layout, 1280, 2568, 6400), 1, 1e-12);
+    EXPECT_NEAR(factor(layout, 1280, 2564, 6400), 3, 1e-9);
+    EXPECT_NEAR(factor(layout, 1280, 2560, 6402), 3, 1e-9);
+    EXPECT_NEAR(factor(layout, 1280, 2560, 6401), 5, 1e-9);
+    EXPECT_NEAR(factor(layout, 1280, 2561, 6404), 5, 1e-9);
+  }
+  EXPECT_NEAR(factor(GemmLayout::WeightGradient, 1280, 2560, 6401), 1, 1e-12);
+  EXPECT_NEAR(factor(GemmLayout::WeightGradient, 1284, 2560, 6400), 3, 1e-9);
+  EXPECT_NEAR(factor(GemmLayout::WeightGradient, 1280, 2561, 6400), 5, 1e-9);
+}
+
+// The H200's factors against what cuBLAS took there, 30 November 2026 (torch_formats.py): products
+// of 8,192 × 4,100 × 4,096 and 8,192 × 4,097 × 4,096 in 990 and 2,849 us forward, 998 and 1,981
+// backward; aligned 403 and 389.
+TEST(GemmCost, UnalignedProductsOfTheH200) {
+  const Gpu gpu = tests::h200();
+  const GpuProfile profile = profile_of(gpu);
+  const auto time = [&](GemmLayout layout, std::int64_t n, std::int64_t k) {
+    MicroOp op = gemm(8192, n, k);
+    op.gemm.layout = layout;
+    return compute_time(op, gpu, profile).value * 1e6;
+  };
+  EXPECT_NEAR(time(GemmLayout::Forward, 4100, 4096) / 990, 1, 0.15);
+  EXPECT_NEAR(time(GemmLayout::DataGradient, 4100, 4096) / 998, 1, 0.15);
+  EXPECT_NEAR(time(GemmLayout::DataGradient, 4097, 4096) / 1981, 1, 0.15);
+  EXPECT_GT(time(GemmLayout::Forward, 4097, 4096), 4 * time(GemmLayout::Forward, 4096, 4096));
+}
+
 TEST(GemmCost, ThinProductsAreMemoryBound) {
   const Gpu gpu = tests::h200();
   GpuProfile profile = profile_of(gpu);

@@ -320,5 +320,57 @@ TEST(NearestPlans, LeavesLayersGivenByHandOut) {
   }
 }
 
+// What is warned of says which size it is and which would do; aligned sizes are passed over.
+TEST(PlanWarnings, NameUnalignedRowsAndWhatWouldDo) {
+  Transformer model = kGpt;
+  Plan plan;
+  plan.data = 8;
+  plan.global_batch = 64;
+  const auto warnings = [&](Precision precision) {
+    plan.precision = precision;
+    return joined(plan_warnings(model, plan, cluster_of(8), megatron()));
+  };
+  EXPECT_FALSE(has(warnings(Precision::Bf16), "no multiple of"));
+  model.hidden_size += 4;
+  EXPECT_TRUE(has(
+      warnings(Precision::Bf16),
+      "the hidden size is " + std::to_string(model.hidden_size) + " on a rank, no multiple of 8"));
+  EXPECT_TRUE(has(warnings(Precision::Bf16), std::to_string(model.hidden_size + 4) + " would do"));
+  EXPECT_FALSE(has(warnings(Precision::Fp32), "no multiple of"));
+  model.hidden_size += 4;
+  EXPECT_FALSE(has(warnings(Precision::Bf16), "no multiple of"));
+  model.hidden_size = 2056;
+  EXPECT_TRUE(has(warnings(Precision::Fp8PerTensor), "no multiple of 16"));
+  EXPECT_TRUE(has(warnings(Precision::Mxfp8), "no multiple of 32"));
+  EXPECT_TRUE(has(warnings(Precision::Fp8Block), "no multiple of 128"));
+}
+
+// 50,257 words: Megatron pads to 128 · t rows, which every rank of a group shares evenly; stacks
+// that do not pad leave 50,257 rows, whose products are slow.
+TEST(PlanWarnings, OnlyUnpaddedVocabulariesAreUnaligned) {
+  Transformer model = kGpt;
+  model.vocab_size = 50257;
+  Plan plan;
+  plan.data = 8;
+  plan.global_batch = 64;
+  const auto warnings = [&](Framework framework) {
+    return joined(plan_warnings(model, plan, cluster_of(8), software_stack(framework)));
+  };
+  EXPECT_FALSE(has(warnings(Framework::MegatronCore), "the vocabulary is"));
+  EXPECT_TRUE(
+      has(warnings(Framework::Fsdp2), "the vocabulary is 50257 on a rank, no multiple of 8"));
+  EXPECT_TRUE(has(warnings(Framework::Fsdp2), "50264 would do"));
+}
+
+TEST(PlanWarnings, FusedAttentionPadsUnusualHeads) {
+  Transformer model = kGpt;
+  Plan plan;
+  plan.data = 8;
+  plan.global_batch = 64;
+  model.head_dim = 100;
+  EXPECT_TRUE(has(joined(plan_warnings(model, plan, cluster_of(8), megatron())),
+                  "the head size 100 is padded to 128"));
+}
+
 }  // namespace
 }  // namespace megatwin::model

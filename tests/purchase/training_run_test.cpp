@@ -18,7 +18,7 @@ TrainingRunInput four_machines() {
   input.machines = 4;
   input.power_per_gpu = {300};
   input.machine.node.num_gpus = 8;
-  input.machine.node.power_max = {6500};
+  input.machine.node.power_max = {7800};
   input.machine.node.price_per_hour = {30};
   input.machine.gpu.power_max = {400};
   input.operations.facility_factor = 1.5;
@@ -26,9 +26,9 @@ TrainingRunInput four_machines() {
   return input;
 }
 
-// 1,000 steps of 10 s. A machine draws 8 · 300 W and the 0.82 · 6,500 − 8 · 400 W of its rest,
-// 4,530 W; four in a building of 1.5 draw 27,180 W, 271.8 MJ in 10,000 s, 75.5 kWh, 30.2 kg. Rent:
-// 4 · 30 USD/h · 10,000/3,600 h.
+// 1,000 steps of 10 s. A machine draws 8 · 300 W and 2.8/4.6 of what it is rated for beyond its
+// GPUs' limits, 7,800 − 8 · 400 = 4,600 W: 5,200 W; four in a building of 1.5 draw 31,200 W, 312 MJ
+// in 10,000 s, 86.67 kWh, 34.67 kg. Rent: 4 · 30 USD/h · 10,000/3,600 h.
 TEST(TrainingRun, WithoutFailuresIsAProductOfItsParts) {
   const TrainingRun run = training_run(four_machines());
   EXPECT_EQ(run.steps, 1000);
@@ -37,9 +37,9 @@ TEST(TrainingRun, WithoutFailuresIsAProductOfItsParts) {
   EXPECT_FALSE(run.mean_time_to_failure.has_value());
   EXPECT_EQ(run.spares, 0);
   EXPECT_NEAR(run.cost->value, 333.3333, 1e-3);
-  EXPECT_NEAR(run.power.value, 27'180, 1e-9);
-  EXPECT_NEAR(run.energy.value, 271.8e6, 1e-3);
-  EXPECT_NEAR(*run.carbon_kg, 30.2, 1e-9);
+  EXPECT_NEAR(run.power.value, 31'200, 1e-9);
+  EXPECT_NEAR(run.energy.value, 312e6, 1e-3);
+  EXPECT_NEAR(*run.carbon_kg, 0.4 * 312 / 3.6, 1e-9);
 }
 
 TEST(TrainingRun, ABegunStepIsAWholeOneAndAnUnknownPriceIsNoCost) {

@@ -118,6 +118,49 @@ TEST(MeasuredRows, SourceDecidesNothing) {
   }
 }
 
+// What torchtitan does when it is not told: as many micro-batches as stages, two stages a rank
+// under a looped schedule, and no asynchronous tensor parallelism without torch.compile. Other
+// stacks: one sequence a micro-batch under a pipeline, one stage.
+TEST(MeasuredRows, BlankCellsOfTorchtitanFollowItsDefaults) {
+  MeasuredRow row = stated_row("fsdp2", "H100");
+  row.cells["moe"] = "";
+  row.cells["tp"] = "1";
+  row.cells["pp"] = "4";
+  model::Job job = must_be_job(row);
+  EXPECT_EQ(job.plan.data, 2);
+  EXPECT_EQ(job.plan.micro_batch, 8);  // 64 sequences over 2 replicas and 4 micro-batches.
+  EXPECT_EQ(job.plan.model_chunks, 1);
+  EXPECT_EQ(job.software.fusion, model::ElementwiseFusion::Eager);
+  row.cells["notes"] = "schedule Interleaved 1F1B";
+  row.cells["overlap"] = "AsyncTP";
+  job = must_be_job(row);
+  EXPECT_EQ(job.plan.model_chunks, 2);
+  EXPECT_EQ(job.software.fusion, model::ElementwiseFusion::FullyFused);
+  row.cells["framework"] = "megatron-core";
+  job = must_be_job(row);
+  EXPECT_EQ(job.plan.micro_batch, 1);
+  EXPECT_EQ(job.plan.model_chunks, 1);
+}
+
+// Per-tensor scales: delayed in NeMo, current in torchao, in Megatron-Bridge, and where "CS" is
+// said.
+TEST(MeasuredRows, ScalesOfFp8FollowStackAndRelease) {
+  MeasuredRow row = stated_row("megatron-core", "H100");
+  const auto precision = [&](const std::string& text, const std::string& release) {
+    row.cells["precision"] = text;
+    row.cells["framework_version"] = release;
+    return must_be_job(row).plan.precision;
+  };
+  EXPECT_EQ(precision("fp8", ""), model::Precision::Fp8PerTensor);
+  EXPECT_EQ(precision("fp8", "25.02"), model::Precision::Fp8PerTensor);
+  EXPECT_EQ(precision("FP8", "25.11"), model::Precision::Fp8Current);
+  EXPECT_EQ(precision("FP8-CS", ""), model::Precision::Fp8Current);
+  EXPECT_EQ(precision("MXFP8", "26.02"), model::Precision::Mxfp8);
+  row.cells["framework"] = "fsdp2";
+  EXPECT_EQ(precision("fp8 tensorwise", "2025-06"), model::Precision::Fp8Current);
+  EXPECT_EQ(precision("fp8 rowwise", "2025-06"), model::Precision::Fp8Block);
+}
+
 TEST(MeasuredRows, ComparesReleases) {
   EXPECT_TRUE(is_older("25.11", "26.06"));
   EXPECT_TRUE(is_older("26.04", "26.06"));
