@@ -236,13 +236,8 @@ void fill_micro_batch(const MeasuredRow& row, Job& job, Diagnostics& problems) {
     plan.micro_batch = whole(row, "micro_batch", 1, problems);
     return;
   }
-  const std::int64_t local = std::max<std::int64_t>(1, plan.global_batch / plan.data);
-  // torchtitan splits the batch of a replica into as many micro-batches as there are stages.
-  // Source: its parallelisms/pipelining_utils.py, n_microbatches = pipeline_parallel_degree.
-  const bool torchtitan = job.software.framework == Framework::Fsdp2;
-  plan.micro_batch = plan.pipeline == 1 ? local
-                     : torchtitan       ? std::max<std::int64_t>(1, local / plan.pipeline)
-                                        : 1;
+  plan.micro_batch =
+      plan.pipeline > 1 ? 1 : std::max<std::int64_t>(1, plan.global_batch / plan.data);
   job.assumptions.push_back("micro-batch not stated: taken as " + std::to_string(plan.micro_batch));
 }
 

@@ -118,17 +118,16 @@ TEST(MeasuredRows, SourceDecidesNothing) {
   }
 }
 
-// What torchtitan does when it is not told: as many micro-batches as stages, two stages a rank
-// under a looped schedule, and no asynchronous tensor parallelism without torch.compile. Other
-// stacks: one sequence a micro-batch under a pipeline, one stage.
-TEST(MeasuredRows, BlankCellsOfTorchtitanFollowItsDefaults) {
+// A looped schedule of torchtitan has two stages a rank unless told otherwise, and asynchronous
+// tensor parallelism no way without torch.compile. One sequence a micro-batch under a pipeline.
+TEST(MeasuredRows, WhatTorchtitansRowsImply) {
   MeasuredRow row = stated_row("fsdp2", "H100");
   row.cells["moe"] = "";
   row.cells["tp"] = "1";
   row.cells["pp"] = "4";
   model::Job job = must_be_job(row);
   EXPECT_EQ(job.plan.data, 2);
-  EXPECT_EQ(job.plan.micro_batch, 8);  // 64 sequences over 2 replicas and 4 micro-batches.
+  EXPECT_EQ(job.plan.micro_batch, 1);
   EXPECT_EQ(job.plan.model_chunks, 1);
   EXPECT_EQ(job.software.fusion, model::ElementwiseFusion::Eager);
   row.cells["notes"] = "schedule Interleaved 1F1B";
