@@ -181,6 +181,27 @@ TEST(TimedDisturbances, EventsAndFlowsAgree) {
   }
 }
 
+// A policy that decides while the step runs meets the window as it comes: three times as slow for
+// the last part of the step costs more than nothing and less than all of it; in the middle, where
+// the first stage waits for the others anyway, it costs only waiting.
+TEST(TimedDisturbances, DynamicPoliciesMeetThem) {
+  const auto step = [](const std::string& window) {
+    model::Job job = job_of("{kind: slow-gpu, rank: 13, factor: 3" + window + "}", "analytic", 4);
+    job.plan.schedule = model::ScheduleKind::DynamicAdaptive;
+    const SimulationReport report = run(job);
+    EXPECT_EQ(report.engine, "events");
+    return report;
+  };
+  const SimulationReport always = step("");
+  const double plain = always.disturbed->undisturbed_step_time.value;
+  const double part = step(", start: 400 ms").step_time.value;
+  EXPECT_GT(part, plain + 0.05);
+  EXPECT_LT(part, always.step_time.value - 0.05);
+  const SimulationReport absorbed = step(", start: 150 ms, duration: 50 ms");
+  EXPECT_NEAR(absorbed.step_time.value, plain, 1e-9);
+  EXPECT_NE(absorbed.disturbed->chain[1].find("its tasks take"), std::string::npos);
+}
+
 EventRecord reduction(const SimulationReport& report) {
   EventRecord longest;
   for (const EventRecord& event : report.timeline) {
