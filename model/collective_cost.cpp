@@ -229,10 +229,16 @@ double candidate_term(CollectiveKind kind, CollectiveAlgorithm algorithm,
   return std::max(latency, streamed);
 }
 
-// Whether NCCL takes a tree over two nodes for a message. Its search lets the links inside a tree
-// run at twice what crosses the network, a ring's only as fast, and its tuner caps each channel of
-// a tree, of which there is one an adapter: slow adapters make it a tree (2x p4de), fast ones a
-// ring (NVIDIA/nccl issue 1048). Source: src/graph/search.cc, src/graph/tuning.cc.
+// Whether NCCL takes a tree over two nodes for a message. That two nodes are a case of their own is
+// NCCL's rule: ncclTopoTuneModel() (src/graph/tuning.cc) prices every graph by its bandwidth inside
+// a node where there are at most two, by that across else, and the last step of ncclTopoCompute()
+// (src/graph/search.cc) lets the former rise to twice the latter for all graphs but rings. The
+// tuner caps each channel of a tree (perChMaxTreeBws), of which there is one an adapter: slow
+// adapters make it a tree (2x p4de), fast ones a ring (NVIDIA/nccl issue 1048).
+// Left out: ncclTopoCompute() doubles the channels of a graph that move 25 GB/s or more, which
+// would lift that cap for trees over adapters of 200 Gbit/s and make issue 1048 a tree, where a
+// ring's bandwidth was measured; and ncclTopoGetAlgoTime()'s factors by size, since the times of
+// both candidates are measured ones here.
 bool takes_tree_over_two_nodes(CollectiveKind kind, CollectiveProtocol protocol, double bytes,
                                const GroupTopology& topology,
                                const NcclCommunicator& communicator) {

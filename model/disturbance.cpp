@@ -19,6 +19,34 @@ std::string in_ms(Seconds time) {
   return text;
 }
 
+std::string in_ms(Instant time) { return in_ms(to_seconds(time)); }
+
+std::string what_of(const Disturbance& d) {
+  const std::string name(name_of(d.kind));
+  const std::string cable = name + " " + d.at + " - " + d.to;
+  switch (d.kind) {
+    case DisturbanceKind::SlowGpu:
+      return name + " " + d.at + " × " + shortly(d.factor);
+    case DisturbanceKind::Jitter:
+      return name + " of " + shortly(100 * d.deviation) + " %";
+    case DisturbanceKind::SlowLink:
+      return cable + " at 1/" + shortly(d.factor);
+    case DisturbanceKind::FlappingLink:
+      return cable + " down " + in_ms(d.down) + " of every " + in_ms(d.period);
+    case DisturbanceKind::PcieWidth:
+      return name + " " + d.at + " × " + std::to_string(d.lanes);
+    case DisturbanceKind::DeadNic:
+      return name + " " + d.at;
+    case DisturbanceKind::Background:
+      return name + " " + d.at + " -> " + d.to + " at " + shortly(d.rate.value / 1e9) + " GB/s";
+    case DisturbanceKind::ExpertImbalance:
+      return name + " × " + shortly(d.factor);
+    case DisturbanceKind::SlowStorage:
+      return name + " of " + shortly(d.rate.value / 1e9) + " GB/s";
+  }
+  return name;
+}
+
 }  // namespace
 
 std::string_view name_of(DisturbanceKind kind) {
@@ -45,30 +73,12 @@ std::string_view name_of(DisturbanceKind kind) {
   return "slow-gpu";
 }
 
-std::string to_text(const Disturbance& d) {
-  const std::string name(name_of(d.kind));
-  const std::string cable = name + " " + d.at + " - " + d.to;
-  switch (d.kind) {
-    case DisturbanceKind::SlowGpu:
-      return name + " " + d.at + " × " + shortly(d.factor);
-    case DisturbanceKind::Jitter:
-      return name + " of " + shortly(100 * d.deviation) + " %";
-    case DisturbanceKind::SlowLink:
-      return cable + " at 1/" + shortly(d.factor);
-    case DisturbanceKind::FlappingLink:
-      return cable + " down " + in_ms(d.down) + " of every " + in_ms(d.period);
-    case DisturbanceKind::PcieWidth:
-      return name + " " + d.at + " × " + std::to_string(d.lanes);
-    case DisturbanceKind::DeadNic:
-      return name + " " + d.at;
-    case DisturbanceKind::Background:
-      return name + " " + d.at + " -> " + d.to + " at " + shortly(d.rate.value / 1e9) + " GB/s";
-    case DisturbanceKind::ExpertImbalance:
-      return name + " × " + shortly(d.factor);
-    case DisturbanceKind::SlowStorage:
-      return name + " of " + shortly(d.rate.value / 1e9) + " GB/s";
-  }
-  return name;
+std::string window_of(const Disturbance& d) {
+  if (!d.is_timed()) return "";
+  return (d.until && d.start.ns == 0 ? "" : " from " + in_ms(d.start)) +
+         (d.until ? " until " + in_ms(*d.until) : " on");
 }
+
+std::string to_text(const Disturbance& d) { return what_of(d) + window_of(d); }
 
 }  // namespace megatwin::model

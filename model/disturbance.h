@@ -3,6 +3,7 @@
 #ifndef MEGATWIN_MODEL_DISTURBANCE_H_
 #define MEGATWIN_MODEL_DISTURBANCE_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,10 +33,18 @@ struct Disturbance {
   Seconds down, period;
   int lanes = 16;
   BytesPerSecond rate;
+  // When it holds, by the clock of the step: from `start` on, before `until`. A whole step without.
+  Instant start;
+  std::optional<Instant> until;
+
+  bool is_timed() const { return start.ns > 0 || until.has_value(); }
+  bool holds_at(Instant now) const { return start <= now && (!until || now < *until); }
 };
 
-// "slow-gpu n3/gpu2 × 1.3"
+// "slow-gpu n3/gpu2 × 1.3 from 4 ms until 10 ms"
 std::string to_text(const Disturbance& disturbance);
+// " from 4 ms until 10 ms", " until 10 ms", " from 4 ms on"; nothing for a whole step.
+std::string window_of(const Disturbance& disturbance);
 
 }  // namespace megatwin::model
 

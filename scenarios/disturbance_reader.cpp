@@ -68,6 +68,7 @@ class DisturbanceReader {
     if (!kind) return std::nullopt;
     Disturbance d{.kind = *kind};
     read_fields(d);
+    read_window(d);
     reader_.finish();
     return d;
   }
@@ -114,6 +115,52 @@ class DisturbanceReader {
         d.rate = needed(reader_.read("bandwidth", parse_bandwidth), "bandwidth", "a rate");
         return;
     }
+  }
+
+  // From when until when in the step; the whole of it where nothing is said.
+  void read_window(Disturbance& d) {
+    if (const char* reason = why_without_window(d.kind)) {
+      for (const char* key : {"start", "until", "duration"}) {
+        if (const TreeNode* node = reader_.find(key)) {
+          reader_.error_at(*node, key, std::string(name_of(d.kind)) + " has no window: " + reason,
+                           "no start, until or duration");
+        }
+      }
+      return;
+    }
+    only_one_of("until", "duration");
+    if (const auto start = reader_.read("start", parse_time, Zero::Allowed)) {
+      d.start = model::round_to_instant(*start);
+    }
+    const auto until = reader_.read("until", parse_time);
+    const auto duration = reader_.read("duration", parse_time);
+    if (until) d.until = model::round_to_instant(*until);
+    if (duration) d.until = d.start + model::round_to_instant(*duration);
+    if (!d.until || d.start < *d.until) return;
+    const bool by_duration = !until;
+    const char* key = by_duration ? "duration" : "until";
+    reader_.error_at(*reader_.find(key), key,
+                     by_duration ? "is shorter than the nanosecond that the clock counts"
+                                 : "is not after start, so that the disturbance never holds",
+                     by_duration ? "1 ns or more" : "a time after start");
+  }
+
+  static const char* why_without_window(DisturbanceKind kind) {
+    switch (kind) {
+      case DisturbanceKind::ExpertImbalance:
+        return "which experts are busy goes by the tokens of a step, not by its clock";
+      case DisturbanceKind::SlowStorage:
+        return "checkpoints are written between steps";
+      case DisturbanceKind::SlowGpu:
+      case DisturbanceKind::Jitter:
+      case DisturbanceKind::SlowLink:
+      case DisturbanceKind::FlappingLink:
+      case DisturbanceKind::PcieWidth:
+      case DisturbanceKind::DeadNic:
+      case DisturbanceKind::Background:
+        return nullptr;
+    }
+    return nullptr;
   }
 
   void read_slow_gpu(Disturbance& d) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/assert.h"
+#include "sim/changing_costs.h"
 
 namespace megatwin::sim {
 namespace {
@@ -122,7 +123,8 @@ void DataflowEvaluator::evaluate_reduces(CompiledShapes compiled, const Pipeline
   }
   for (int k = 0; k < costs.num_classes; ++k) {
     const std::size_t unit = costs.unit(k, stage);
-    times_.optimizer_end[unit] = std::max(lane_free, lane_free_[unit]) + costs.optimizer[unit];
+    const Nanoseconds start = std::max(lane_free, lane_free_[unit]);
+    times_.optimizer_end[unit] = start + optimizer_duration(costs, unit, start);
     times_.makespan = std::max(times_.makespan, times_.optimizer_end[unit]);
   }
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/rank_layout.h"
-#include "sim/group_lanes.h"
 #include "sim/job_network.h"
 
 namespace megatwin::sim {
@@ -16,7 +15,6 @@ namespace {
 
 using model::Disturbance;
 using model::DisturbanceKind;
-using model::GroupKind;
 using model::Instant;
 using model::Seconds;
 
@@ -39,44 +37,6 @@ std::string change(Seconds from, Seconds to) {
          text(" (%+.2f %%)", 100 * (ratio(to / from) - 1));
 }
 
-// Whether a ring, an all-to-all or a message between stages takes the cable in either direction.
-bool sends_over(const model::Job& job, const Disturbance& cable) {
-  const auto built = JobNetwork::build(job);
-  if (!built) return false;
-  JobNetwork& network = **built;
-  const model::LinkId there = network.topology().find_link(cable.at, cable.to);
-  const model::LinkId back = network.topology().find_link(cable.to, cable.at);
-  const auto takes = [&](const model::FlowKey& key) {
-    const auto way = network.way(key);
-    return way && std::any_of(way->route.links.begin(), way->route.links.end(),
-                              [&](model::LinkId link) { return link == there || link == back; });
-  };
-  const model::RankLayout layout(job.plan);
-  for (model::RankId rank{0}; rank.value < job.plan.gpus(); ++rank.value) {
-    model::RankCoordinates next = layout.coordinates(rank);
-    next.pipeline = (next.pipeline + 1) % job.plan.pipeline;
-    const model::RankId to = layout.rank_at(next);
-    if (to != rank && (takes({rank, to}) || takes({to, rank}))) return true;
-    for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::Data,
-                                 GroupKind::Expert, GroupKind::ExpertData}) {
-      const bool experts = kind == GroupKind::Expert || kind == GroupKind::ExpertData;
-      if (experts && !job.transformer.experts) continue;
-      if (layout.group_size(kind) < 2 || layout.leader(kind, rank) != rank) continue;
-      const std::vector<model::RankId> members = layout.members(kind, rank);
-      if (!uses_network(network, members)) continue;
-      constexpr model::BytesPerSecond kAny{1};
-      const std::vector<GroupLane> lanes = kind == GroupKind::Expert
-                                               ? pair_lanes(network, members, kAny)
-                                               : ring_lanes(network, members, kAny);
-      if (std::any_of(lanes.begin(), lanes.end(),
-                      [&](const GroupLane& lane) { return takes(lane.key); })) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 // Folded replicas: rank r of the result stands for several; it is named by its first.
 class Chain {
  public:
@@ -84,9 +44,11 @@ class Chain {
       : job_(job), plain_(plain), disturbed_(disturbed), p_(job.plan.pipeline) {}
 
   std::vector<std::string> lines() {
-    for (const Disturbance& d : job_.disturbances) {
+    for (std::size_t i = 0; i < job_.disturbances.size(); ++i) {
+      const Disturbance& d = job_.disturbances[i];
+      if (is_late(d)) continue;
       name_rank(d);
-      name_idle(d);
+      name_idle(d, i);
     }
     name_units();
     name_program();
@@ -107,6 +69,15 @@ class Chain {
     return plain_.result.ranks[same];
   }
 
+  // Whether the step is over before it begins.
+  bool is_late(const Disturbance& d) {
+    const Instant end = disturbed_.result.makespan;
+    if (d.start < end) return false;
+    lines_.push_back(to_text(d) + ": begins when the step is over, which takes " + in_ms(end) +
+                     ", and changes nothing");
+    return true;
+  }
+
   void name_rank(const Disturbance& d) {
     if (d.kind != DisturbanceKind::SlowGpu) return;
     const auto rank = gpu_of_name(job_.cluster, d.at);
@@ -122,11 +93,12 @@ class Chain {
       line += "; its tensor- and context-parallel group of " + std::to_string(group) +
               " ranks waits for it in every layer";
     }
+    if (d.is_timed()) line += "; slow" + window_of(d);
     lines_.push_back(std::move(line));
   }
 
   // What a disturbance has nothing to act on.
-  void name_idle(const Disturbance& d) {
+  void name_idle(const Disturbance& d, std::size_t number) {
     if (d.kind == DisturbanceKind::ExpertImbalance && !job_.transformer.experts) {
       lines_.push_back("the model has no experts: expert-imbalance changes nothing");
     }
@@ -145,7 +117,7 @@ class Chain {
     };
     if (std::any_of(disturbed_.links.begin(), disturbed_.links.end(), ends)) return;
     lines_.push_back("the cable from " + d.at + " to " + d.to +
-                     (sends_over(job_, d)
+                     (disturbed_.sends_over[number]
                           ? " is not among the links that delay this job most: what is left has "
                             "room for what the job sends there"
                           : " carries nothing of this job"));
@@ -178,13 +150,15 @@ class Chain {
 
   // Folded classes stand in the order of their first replicas.
   std::size_t first_replica(std::size_t replica_class) const {
-    const auto begin = disturbed_.unit_factor.begin();
     const auto replicas = index(job_.plan.data);
     if (disturbed_.result.ranks.size() == replicas * index(p_)) return replica_class;
     std::vector<std::vector<double>> classes;
     for (std::size_t d = 0; d < replicas; ++d) {
-      const auto first = begin + static_cast<std::ptrdiff_t>(d) * p_;
-      std::vector<double> factors(first, first + p_);
+      std::vector<double> factors;
+      for (const StepRun::Stretch& stretch : disturbed_.stretches) {
+        const auto first = stretch.unit_factor.begin() + static_cast<std::ptrdiff_t>(d) * p_;
+        factors.insert(factors.end(), first, first + p_);
+      }
       if (std::find(classes.begin(), classes.end(), factors) != classes.end()) continue;
       if (classes.size() == replica_class) return d;
       classes.push_back(std::move(factors));
@@ -222,7 +196,7 @@ class Chain {
       if (load.delay <= before || ++named > kLinksNamed) continue;
       lines_.push_back(load.link + " (" + text("%.3g GB/s", load.capacity.value / 1e9) + ", " +
                        std::to_string(load.num_users) + " users) delays its flows by " +
-                       in_ms(load.delay - before) + " in all, first " + load.users.front());
+                       in_ms(load.delay - before) + " in all, first " + load.first_delayed);
     }
   }
 

@@ -53,10 +53,12 @@ class Round {
   struct Answer {
     std::vector<double> by_stage;
     std::vector<LinkLoad> links;
+    std::vector<bool> used;
   };
   model::Result<Answer> solve(const FlowNet& net) {
     Answer answer{.by_stage =
                       std::vector<double>(static_cast<std::size_t>(job_.plan.pipeline), 1.0)};
+    answer.used = ways_.used();
     FlowSet flows = ways_.settle();
     if (ways_.num_contended_links() == 0) return answer;
     std::vector<std::pair<FlowIndex, int>> sent;
@@ -80,7 +82,7 @@ class Round {
   model::Result<bool> add_user(const model::FlowKey& key, BytesPerSecond rate, int stage) {
     MEGATWIN_TRY(const JobNetwork::Way way, network_.way(key));
     const FlowUser user{.kind = FlowUser::Kind::Group, .stage = stage, .rank = key.from};
-    users_.emplace_back(ways_.add(way.route, std::min(rate, way.undisturbed), user), stage);
+    users_.emplace_back(ways_.add({{way.route, std::min(rate, way.undisturbed)}}, user), stage);
     return true;
   }
 
@@ -94,9 +96,10 @@ class Round {
   std::vector<std::pair<CappedWays::Handle, int>> users_;
 };
 
-void keep_worse(std::vector<LinkLoad>& kept, std::vector<LinkLoad> links) {
-  if (!links.empty() && (kept.empty() || links.front().delay > kept.front().delay)) {
-    kept = std::move(links);
+void keep_worse(GroupContention& kept, std::vector<LinkLoad> links, const std::vector<bool>& used) {
+  for (std::size_t i = 0; i < used.size(); ++i) kept.used[i] = kept.used[i] || used[i];
+  if (!links.empty() && (kept.links.empty() || links.front().delay > kept.links.front().delay)) {
+    kept.links = std::move(links);
   }
 }
 
@@ -119,6 +122,7 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
                                                 const FlowNet& net) {
   GroupContention contention;
   const auto stages = static_cast<std::size_t>(job.plan.pipeline);
+  contention.used.assign(static_cast<std::size_t>(network.topology().num_links()), false);
   contention.tensor = contention.context = contention.expert = contention.data =
       std::vector<double>(stages, 1.0);
   const RankLayout layout(job.plan);
@@ -133,7 +137,7 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
     for (std::size_t s = 0; s < stages; ++s) {
       by_stage[s] = std::max(by_stage[s], answer.by_stage[s]);
     }
-    keep_worse(contention.links, std::move(answer.links));
+    keep_worse(contention, std::move(answer.links), answer.used);
     return true;
   };
   const auto stage_by_stage = [&](GroupKind kind) -> model::Result<bool> {
@@ -144,7 +148,7 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
       MEGATWIN_TRY(auto answer, round.solve(net));
       double& factor = contention.data[static_cast<std::size_t>(stage)];
       factor = std::max(factor, answer.by_stage[static_cast<std::size_t>(stage)]);
-      keep_worse(contention.links, std::move(answer.links));
+      keep_worse(contention, std::move(answer.links), answer.used);
     }
     return true;
   };

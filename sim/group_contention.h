@@ -16,6 +16,7 @@ struct GroupContention {
   // By stage, each at least 1. Data holds dense and expert weights alike.
   std::vector<double> tensor, context, expert, data;
   std::vector<LinkLoad> links;  // Of the kind that lost most, the worst first.
+  std::vector<bool> used;       // By link of the topology: whether any group sends there.
 };
 
 // Tensor, context and expert groups of all stages talk at once, as every micro-batch makes them;

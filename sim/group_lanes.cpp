@@ -18,6 +18,24 @@ bool uses_network(const JobNetwork& network, const std::vector<RankId>& members)
   });
 }
 
+bool uses_network(ChangingNetwork& network, const std::vector<RankId>& members) {
+  for (std::size_t k = 0; k < network.size(); ++k) {
+    if (uses_network(network.at(k), members)) return true;
+  }
+  return false;
+}
+
+model::Result<std::vector<CappedWays::Way>> ways_of(
+    ChangingNetwork& network, const model::FlowKey& key,
+    const std::function<BytesPerSecond(std::size_t stretch)>& rate) {
+  MEGATWIN_TRY(std::vector<JobNetwork::Way> ways, network.ways(key));
+  std::vector<CappedWays::Way> by_stretch;
+  for (std::size_t k = 0; k < ways.size(); ++k) {
+    by_stretch.push_back({std::move(ways[k].route), std::min(rate(k), ways[k].undisturbed)});
+  }
+  return by_stretch;
+}
+
 std::vector<GroupLane> ring_lanes(const JobNetwork& network, const std::vector<RankId>& members,
                                   BytesPerSecond bus) {
   const Rings rings = rings_of(network.topology(), {.ranks = members});

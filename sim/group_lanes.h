@@ -3,11 +3,13 @@
 #ifndef MEGATWIN_SIM_GROUP_LANES_H_
 #define MEGATWIN_SIM_GROUP_LANES_H_
 
+#include <functional>
 #include <vector>
 
 #include "model/rank_layout.h"
 #include "model/topology/router.h"
 #include "model/units.h"
+#include "sim/flow/capped_ways.h"
 #include "sim/job_network.h"
 
 namespace megatwin::sim {
@@ -19,6 +21,15 @@ struct GroupLane {
 
 // Whether the members are on several machines, or on one that is not as it should be.
 bool uses_network(const JobNetwork& network, const std::vector<model::RankId>& members);
+
+// The same in any stretch of the step.
+bool uses_network(ChangingNetwork& network, const std::vector<model::RankId>& members);
+
+// The way of a user in each stretch, and how fast it is there when alone: `rate`, but no faster
+// than the way's narrowest link would let it without disturbances. Errors: no route.
+model::Result<std::vector<CappedWays::Way>> ways_of(
+    ChangingNetwork& network, const model::FlowKey& key,
+    const std::function<model::BytesPerSecond(std::size_t stretch)>& rate);
 
 // The edges of the group's rings, which move at `bus` together.
 std::vector<GroupLane> ring_lanes(const JobNetwork& network,

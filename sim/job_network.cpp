@@ -48,6 +48,23 @@ int number_after(std::string_view& text) {
   return number;
 }
 
+bool strikes_links(const Disturbance& d) {
+  switch (d.kind) {
+    case DisturbanceKind::SlowLink:
+    case DisturbanceKind::FlappingLink:
+    case DisturbanceKind::PcieWidth:
+    case DisturbanceKind::DeadNic:
+    case DisturbanceKind::Background:
+      return true;
+    case DisturbanceKind::SlowGpu:
+    case DisturbanceKind::Jitter:
+    case DisturbanceKind::ExpertImbalance:
+    case DisturbanceKind::SlowStorage:
+      return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<RankId> gpu_of_name(const model::Cluster& cluster, std::string_view name) {
@@ -70,11 +87,12 @@ std::optional<RankId> gpu_of_name(const model::Cluster& cluster, std::string_vie
   return std::nullopt;
 }
 
-std::vector<double> compute_factors(const model::Job& job) {
+std::vector<double> compute_factors(const model::Job& job, model::Instant now) {
   std::vector<double> factors(static_cast<std::size_t>(job.plan.gpus()), 1.0);
   RandomStream random(job.seed);
   for (const Disturbance& d : job.disturbances) {
-    if (d.kind == DisturbanceKind::SlowGpu) {
+    const bool holds = d.holds_at(now);
+    if (d.kind == DisturbanceKind::SlowGpu && holds) {
       const auto rank = gpu_of_name(job.cluster, d.at);
       MEGATWIN_ASSERT(rank.has_value(), d.at);
       if (rank->value < job.plan.gpus()) factors[static_cast<std::size_t>(rank->value)] *= d.factor;
@@ -83,30 +101,16 @@ std::vector<double> compute_factors(const model::Job& job) {
     for (double& factor : factors) {
       const double radius = std::sqrt(-2 * std::log(random.uniform()));
       const double z = radius * std::cos(2 * std::numbers::pi * random.uniform());
-      factor *= std::max(kFactorMin, 1 + d.deviation * z);
+      // Drawn whether it holds or not, so that a window changes no draw.
+      if (holds) factor *= std::max(kFactorMin, 1 + d.deviation * z);
     }
   }
   return factors;
 }
 
 bool needs_network(const model::Job& job) {
-  if (job.network != model::NetworkKind::Analytic) return true;
-  return std::any_of(job.disturbances.begin(), job.disturbances.end(), [](const Disturbance& d) {
-    switch (d.kind) {
-      case DisturbanceKind::SlowLink:
-      case DisturbanceKind::FlappingLink:
-      case DisturbanceKind::PcieWidth:
-      case DisturbanceKind::DeadNic:
-      case DisturbanceKind::Background:
-        return true;
-      case DisturbanceKind::SlowGpu:
-      case DisturbanceKind::Jitter:
-      case DisturbanceKind::ExpertImbalance:
-      case DisturbanceKind::SlowStorage:
-        return false;
-    }
-    return false;
-  });
+  return job.network != model::NetworkKind::Analytic ||
+         std::any_of(job.disturbances.begin(), job.disturbances.end(), strikes_links);
 }
 
 model::NetworkKind network_of(const model::Job& job) {
@@ -182,27 +186,71 @@ model::Result<JobNetwork::Way> JobNetwork::way(const model::FlowKey& key) {
   return Way{std::move(route), plain.bandwidth};
 }
 
-model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& job) {
+model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& job,
+                                                             model::Instant now) {
   std::unique_ptr<JobNetwork> network(new JobNetwork);
   MEGATWIN_TRY(network->pristine_, model::build_topology(job.cluster));
   network->disturbed_ = network->pristine_;
   for (const Disturbance& disturbance : job.disturbances) {
+    if (!disturbance.holds_at(now)) continue;
     model::Diagnostics faults = network->apply(disturbance);
     if (!faults.empty()) return model::fail(std::move(faults));
   }
   network->router_ = std::make_unique<model::Router>(network->disturbed_);
   network->pristine_router_ = std::make_unique<model::Router>(network->pristine_);
-  for (const Disturbance& d : job.disturbances) {
-    if (d.kind != DisturbanceKind::Background) continue;
+  for (std::size_t i = 0; i < job.disturbances.size(); ++i) {
+    const Disturbance& d = job.disturbances[i];
+    if (d.kind != DisturbanceKind::Background || !d.holds_at(now)) continue;
     const auto from = gpu_of_name(job.cluster, d.at), to = gpu_of_name(job.cluster, d.to);
     if (!from || !to) return model::fail(no_part(d, "GPU " + (from ? d.to : d.at)));
     MEGATWIN_TRY(model::Route route, network->router_->route({*from, *to}));
     if (route.links.empty()) return model::fail(no_part(d, "way from " + d.at + " to itself"));
     // The other job, too, gets no more through a wire than the wire takes.
     const model::BytesPerSecond rate = std::min(d.rate, route.bandwidth);
-    network->background_.push_back({std::move(route), rate, *from});
+    network->background_.push_back({std::move(route), rate, *from, i});
   }
   return network;
+}
+
+std::vector<model::Instant> stretch_starts(const model::Job& job) {
+  std::set<model::Instant> starts{model::Instant{}};
+  for (const Disturbance& d : job.disturbances) {
+    starts.insert(d.start);
+    if (d.until) starts.insert(*d.until);
+  }
+  return {starts.begin(), starts.end()};
+}
+
+model::Result<ChangingNetwork> ChangingNetwork::build(const model::Job& job) {
+  ChangingNetwork changing;
+  changing.starts_ = stretch_starts(job);
+  for (const model::Instant now : changing.starts_) {
+    const bool same =
+        !changing.networks_.empty() &&
+        std::none_of(job.disturbances.begin(), job.disturbances.end(), [&](const Disturbance& d) {
+          return strikes_links(d) && (d.start == now || d.until == now);
+        });
+    if (same) {
+      changing.networks_.push_back(changing.networks_.back());
+      continue;
+    }
+    MEGATWIN_TRY(std::unique_ptr<JobNetwork> network, JobNetwork::build(job, now));
+    changing.networks_.push_back(std::move(network));
+  }
+  return changing;
+}
+
+model::Result<std::vector<JobNetwork::Way>> ChangingNetwork::ways(const model::FlowKey& key) {
+  std::vector<JobNetwork::Way> ways;
+  for (std::size_t k = 0; k < size(); ++k) {
+    if (same_as_before(k)) {
+      ways.push_back(ways.back());
+      continue;
+    }
+    MEGATWIN_TRY(JobNetwork::Way way, at(k).way(key));
+    ways.push_back(std::move(way));
+  }
+  return ways;
 }
 
 }  // namespace megatwin::sim

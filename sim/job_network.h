@@ -19,9 +19,11 @@ namespace megatwin::sim {
 
 class JobNetwork {
  public:
-  // Rank r of the job is GPU r of the cluster, machines filled in order.
+  // As it is at `now` of the step. Rank r of the job is GPU r of the cluster, machines filled in
+  // order.
   // Errors: what build_topology() refuses; a disturbance of a part that the cluster does not have.
-  static model::Result<std::unique_ptr<JobNetwork>> build(const model::Job& job);
+  static model::Result<std::unique_ptr<JobNetwork>> build(const model::Job& job,
+                                                          model::Instant now = {});
 
   const model::Topology& topology() const { return disturbed_; }
   // The way as it is, and what its narrowest link would give without disturbances.
@@ -38,6 +40,7 @@ class JobNetwork {
     model::Route route;
     model::BytesPerSecond rate;
     model::RankId from;
+    std::size_t disturbance = 0;  // Of the job.
   };
   const std::vector<Background>& background() const { return background_; }
   int machine_of(model::RankId rank) const {
@@ -56,13 +59,39 @@ class JobNetwork {
   bool links_disturbed_ = false;
 };
 
+// The network from one change of the disturbances to the next, the start of the step first.
+class ChangingNetwork {
+ public:
+  // Errors: as JobNetwork::build().
+  static model::Result<ChangingNetwork> build(const model::Job& job);
+
+  const std::vector<model::Instant>& starts() const { return starts_; }
+  std::size_t size() const { return starts_.size(); }
+  JobNetwork& at(std::size_t stretch) { return *networks_[stretch]; }
+  // Whether the network of a stretch is that of the one before.
+  bool same_as_before(std::size_t stretch) const {
+    return stretch > 0 && networks_[stretch] == networks_[stretch - 1];
+  }
+  // One of each stretch.
+  model::Result<std::vector<JobNetwork::Way>> ways(const model::FlowKey& key);
+
+ private:
+  std::vector<model::Instant> starts_;
+  std::vector<std::shared_ptr<JobNetwork>> networks_;
+};
+
+// When the disturbances are others than before, ascending: the start of the step, then each instant
+// at which one begins or ends.
+std::vector<model::Instant> stretch_starts(const model::Job& job);
+
 // The number of the GPU of this name in the cluster, or nothing.
 std::optional<model::RankId> gpu_of_name(const model::Cluster& cluster, std::string_view name);
 
-// By rank: how many times as long its kernels take, 1 where nothing is wrong. Slow GPUs multiply;
+// By rank: how many times as long its kernels take at `now`, 1 where nothing is wrong. Slow GPUs
+// multiply;
 // jitter draws 1 + deviation · z, z normal by Box and Muller, for each rank in order, at least a
 // half. Requires: names of slow GPUs are the cluster's.
-std::vector<double> compute_factors(const model::Job& job);
+std::vector<double> compute_factors(const model::Job& job, model::Instant now = {});
 
 // Whether the step has to be laid out over the network, rank by rank.
 bool needs_network(const model::Job& job);

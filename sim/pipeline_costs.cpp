@@ -35,7 +35,13 @@ Instant duration_of(const ChunkCost& chunk, TaskKind kind) {
   MEGATWIN_ASSERT(false, "unknown task");
 }
 
-void append_stage(const StageCost& stage, const model::PipelineShape& shape, PipelineCosts& costs) {
+// Where a stage's durations go: those of the start, or of a change.
+struct Durations {
+  std::vector<Nanoseconds>& task;
+  std::vector<Nanoseconds>& optimizer;
+};
+
+void append_stage(const StageCost& stage, const model::PipelineShape& shape, Durations costs) {
   MEGATWIN_ASSERT(std::ssize(stage.chunks) == shape.model_chunks, stage.chunks.size());
   for (int phase = 0; phase < shape.phases(); ++phase) {
     for (const ChunkCost& chunk : stage.chunks) {
@@ -68,6 +74,22 @@ void append_sends(const model::ProgramSpec& spec, PipelineCosts& costs) {
     MEGATWIN_ASSERT(hop.activation.ns >= 0 && hop.gradient.ns >= 0, boundary);
     costs.send.push_back(hop.activation.ns);
     costs.send.push_back(hop.gradient.ns);
+  }
+}
+
+void append_later(const ReplicaClass& replicas, const model::PipelineShape& shape,
+                  PipelineCosts& costs) {
+  costs.changes.resize(replicas.later.size());
+  for (std::size_t i = 0; i < replicas.later.size(); ++i) {
+    PipelineCosts::Change& change = costs.changes[i];
+    const ReplicaClass::Later& later = replicas.later[i];
+    MEGATWIN_ASSERT(change.task.empty() || change.at == later.from.ns, change.at);
+    change.at = later.from.ns;
+    MEGATWIN_ASSERT(change.at > (i == 0 ? 0 : costs.changes[i - 1].at), change.at);
+    for (const StageCost* stage : later.stages) {
+      append_stage(*stage, shape, {change.task, change.optimizer});
+    }
+    change.task.resize(costs.shape_of_class.size() * costs.class_stride());
   }
 }
 
@@ -130,9 +152,10 @@ PipelineCosts pipeline_costs(const std::vector<ReplicaClass>& classes) {
     append_sends(*replicas.spec, costs);
     const model::PipelineSide side = replicas.spec->side;
     std::size_t chunk_index = 0;
+    const model::PipelineShape& own =
+        costs.shapes[static_cast<std::size_t>(costs.shape_of_class.back())];
     for (const StageCost* stage : replicas.stages) {
-      append_stage(*stage, costs.shapes[static_cast<std::size_t>(costs.shape_of_class.back())],
-                   costs);
+      append_stage(*stage, own, {costs.task, costs.optimizer});
       for (const ChunkCost& chunk : stage->chunks) {
         Nanoseconds& gather = costs.gather[chunk_index];
         Nanoseconds& reduce = costs.reduce[chunk_index];
@@ -146,6 +169,8 @@ PipelineCosts pipeline_costs(const std::vector<ReplicaClass>& classes) {
       }
     }
     costs.task.resize(costs.shape_of_class.size() * costs.class_stride());
+    MEGATWIN_ASSERT(replicas.later.size() == classes.front().later.size(), replicas.later.size());
+    append_later(replicas, own, costs);
   }
   return costs;
 }

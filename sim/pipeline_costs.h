@@ -46,6 +46,16 @@ struct PipelineCosts {
   // The same of every task whose collectives leave its machine. Empty: `task` holds. With sends
   // only.
   std::vector<Nanoseconds> task_by_slot;
+  // Of which: what others add to collectives inside tasks. As long as that.
+  std::vector<Nanoseconds> delay_by_slot;
+  // Where disturbances begin or end within the step, ascending: from `at` on, `task` and
+  // `optimizer` are these. Work under way goes on with what is left of it, see changing_costs.h.
+  // Event engine only; with task_by_slot the optimizer alone changes.
+  struct Change {
+    Nanoseconds at = 0;
+    std::vector<Nanoseconds> task, optimizer;
+  };
+  std::vector<Change> changes;
   bool overlap_p2p = false;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
@@ -102,6 +112,12 @@ struct ReplicaClass {
   const model::ProgramSpec* spec = nullptr;
   std::vector<const model::StageCost*> stages;
   int multiplicity = 1;  // Replicas that it stands for.
+  // Costs that change within the step, ascending. Requires: the same instants in all classes.
+  struct Later {
+    model::Instant from;
+    std::vector<const model::StageCost*> stages;
+  };
+  std::vector<Later> later = {};
 };
 ReplicaClass replica_class(const model::ProgramSpec& spec);
 

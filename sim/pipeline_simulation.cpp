@@ -1,6 +1,7 @@
 #include "sim/pipeline_simulation.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -49,6 +50,7 @@ struct World {
 PipelineResult simulate_dataflow(const World& world, const SimulationOptions& options) {
   MEGATWIN_ASSERT(!options.policy && !options.log && options.links.empty(),
                   "only the event engine runs Executors and knows disturbances");
+  MEGATWIN_ASSERT(world.costs.changes.empty(), "only the event engine lets costs change");
   MEGATWIN_ASSERT(!world.costs.is_decoupled(), "only the event engine knows crossings");
   std::vector<std::shared_ptr<const CompiledPipeline>> kept;
   std::vector<const CompiledPipeline*> compiled;
@@ -119,9 +121,25 @@ PipelineResult simulate_events(const World& world, const SimulationOptions& opti
 
 using ReplicaStages = std::vector<const StageCost*>;
 
+void differ(const std::vector<Replicas::Difference>& differences,
+            const std::function<ReplicaStages&(std::size_t)>& stages_of) {
+  for (const Replicas::Difference& difference : differences) {
+    stages_of(static_cast<std::size_t>(
+        difference.replica))[static_cast<std::size_t>(difference.stage.value)] = &difference.cost;
+  }
+}
+
 bool same_costs(const ReplicaStages& a, const ReplicaStages& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const StageCost* x, const StageCost* y) { return x == y || *x == *y; });
+}
+
+bool same_costs(const ReplicaClass& a, const ReplicaClass& b) {
+  return same_costs(a.stages, b.stages) &&
+         std::equal(a.later.begin(), a.later.end(), b.later.begin(), b.later.end(),
+                    [](const ReplicaClass::Later& x, const ReplicaClass::Later& y) {
+                      return x.from == y.from && same_costs(x.stages, y.stages);
+                    });
 }
 
 }  // namespace
@@ -154,16 +172,22 @@ PipelineResult simulate_replicas(const ProgramSpec& spec, const Replicas& replic
                                  const SimulationOptions& options) {
   MEGATWIN_ASSERT(replicas.count >= 1, replicas.count);
   std::vector<ReplicaClass> all(static_cast<std::size_t>(replicas.count), replica_class(spec));
-  for (const Replicas::Difference& difference : replicas.differences) {
-    const auto replica = static_cast<std::size_t>(difference.replica);
-    MEGATWIN_ASSERT(replica < all.size(), difference.replica);
-    all[replica].stages[static_cast<std::size_t>(difference.stage.value)] = &difference.cost;
+  for (ReplicaClass& replica : all) {
+    for (const Replicas::Later& later : replicas.later) {
+      replica.later.push_back({later.from, replica.stages});
+    }
+  }
+  differ(replicas.differences,
+         [&](std::size_t replica) -> ReplicaStages& { return all.at(replica).stages; });
+  for (std::size_t i = 0; i < replicas.later.size(); ++i) {
+    differ(replicas.later[i].differences,
+           [&](std::size_t replica) -> ReplicaStages& { return all.at(replica).later[i].stages; });
   }
   if (!replicas.fold) return simulate_classes(all, engine, options);
   std::vector<ReplicaClass> classes;
   for (ReplicaClass& replica : all) {
     const auto same = std::find_if(classes.begin(), classes.end(), [&](const ReplicaClass& other) {
-      return same_costs(replica.stages, other.stages);
+      return same_costs(replica, other);
     });
     if (same != classes.end()) {
       ++same->multiplicity;

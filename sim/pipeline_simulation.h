@@ -104,6 +104,12 @@ struct Replicas {
   };
   int count = 1;
   std::vector<Difference> differences;
+  // From an instant of the step on these instead, ascending. Event engine only.
+  struct Later {
+    model::Instant from;
+    std::vector<Difference> differences;
+  };
+  std::vector<Later> later = {};
   // Replicas that are alike are simulated once. Without folding each is, for tests and timelines.
   bool fold = true;
 };

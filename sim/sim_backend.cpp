@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/assert.h"
+#include "sim/changing_costs.h"
 
 namespace megatwin::sim {
 
@@ -60,6 +61,9 @@ SimBackend::SimBackend(const PipelineCosts& costs,
   for (std::size_t unit = 0; unit < num_units; ++unit) {
     executed_[unit].reserve(units_[unit].program->tasks.size());
   }
+  MEGATWIN_ASSERT(costs.changes.empty() || !(costs.slows_down() || costs.is_decoupled()),
+                  "costs that change, and traffic or another side beside them");
+  if (!costs.changes.empty()) charged_.resize(num_slots);
   if (!costs.slows_down()) {
     return;
   }
@@ -82,6 +86,11 @@ void SimBackend::start() {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     push(0, unit, ExecutorEventKind::StepStarted, 0);
   }
+}
+
+StepTimes SimBackend::take_times() && {
+  if (!costs_.changes.empty()) times_.duration = std::move(charged_);
+  return std::move(times_);
 }
 
 SimBackend::Arrival SimBackend::next_event() {
@@ -108,9 +117,16 @@ Nanoseconds SimBackend::charged(const UnitState& unit, TaskId task) const {
 }
 
 // The duration of the next task in the compute lane of `rank`.
-Nanoseconds SimBackend::charge(RankId rank, const TaskRow& row) {
+Nanoseconds SimBackend::charge(RankId rank, const TaskRow& row, Nanoseconds start) {
   UnitState& state = unit(rank);
   const Nanoseconds plain = state.durations[row.cost];
+  if (!costs_.changes.empty()) {
+    const std::size_t index =
+        static_cast<std::size_t>(state.replica_class) * costs_.class_stride() + row.cost;
+    return changing_duration(costs_.changes, start, [&](std::size_t k) {
+      return k == 0 ? plain : costs_.changes[k - 1].task[index];
+    });
+  }
   if (!costs_.slows_down()) {
     return plain;
   }
@@ -131,11 +147,12 @@ void SimBackend::issue_task(RankId rank, TaskId task) {
   const TaskRows::Place place = state.rows->place(task);
   const TaskRow& row = state.rows->row(state.stage, place);
   const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
-  const Nanoseconds duration = charge(rank, row);
+  const Nanoseconds start = std::max(state.compute_free, now_);
+  const Nanoseconds duration = charge(rank, row, start);
   if (!charged_.empty()) {
     charged_[slot] = duration;
   }
-  state.compute_free = std::max(state.compute_free, now_) + duration;
+  state.compute_free = start + duration;
   times_.end[slot] = state.compute_free;
   policies::Order& executed = executed_[index_of(rank)];
   push(state.compute_free, index_of(rank), ExecutorEventKind::TaskDone,
@@ -229,7 +246,8 @@ void SimBackend::issue_reduce(RankId rank, model::ChunkId chunk) {
 
 void SimBackend::issue_optimizer(RankId rank) {
   UnitState& state = unit(rank);
-  state.compute_free = std::max(state.compute_free, now_) + costs_.optimizer[index_of(rank)];
+  const Nanoseconds start = std::max(state.compute_free, now_);
+  state.compute_free = start + optimizer_duration(costs_, index_of(rank), start);
   times_.optimizer_end[index_of(rank)] = state.compute_free;
   times_.makespan = std::max(times_.makespan, state.compute_free);
   push(state.compute_free, index_of(rank), ExecutorEventKind::OptimizerDone, 0);

@@ -48,7 +48,7 @@ class SimBackend : public policies::Backend {
 
   const std::vector<policies::Order>& executed_orders() const { return executed_; }
   // The results, once no event is left.
-  StepTimes take_times() && { return std::move(times_); }
+  StepTimes take_times() &&;
   std::vector<policies::Order> take_executed_orders() && { return std::move(executed_); }
 
  private:
@@ -75,7 +75,7 @@ class SimBackend : public policies::Backend {
 
   UnitState& unit(model::RankId rank) { return units_[static_cast<std::size_t>(rank.value)]; }
   Nanoseconds charged(const UnitState& unit, model::TaskId task) const;
-  Nanoseconds charge(model::RankId rank, const TaskRow& row);
+  Nanoseconds charge(model::RankId rank, const TaskRow& row, Nanoseconds start);
   // A transfer of `plain` between two stages that begins at `start`, over links as they are then.
   Nanoseconds disturbed(Nanoseconds plain, model::StageId from, model::StageId to,
                         Nanoseconds start) const;
@@ -94,8 +94,8 @@ class SimBackend : public policies::Backend {
   std::vector<Nanoseconds> data_parallel_free_;        // One a stage: its classes move together.
   std::vector<Rendezvous> reduces_;                    // One a (stage, chunk).
   std::vector<std::int32_t> gradients_left_;           // One a (unit, chunk).
-  // What each task was charged, by SlotLayout; only when traffic slows tasks down, since otherwise
-  // it is what its row costs.
+  // What each task was charged, by SlotLayout; only when traffic slows tasks down or costs change,
+  // since otherwise it is what its row costs.
   std::vector<Nanoseconds> charged_;
   std::vector<policies::Order> executed_;
   StepTimes times_;

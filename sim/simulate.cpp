@@ -336,8 +336,7 @@ model::Result<SimulationReport> report_of(const Job& given, const SimulateOption
   fill_goodput(job, report);
   report.ranks_simulated = static_cast<int>(result.ranks.size());
   report.events = result.events;
-  const bool events = engine == Engine::Events && !needs_network(job);
-  report.engine = events ? "events" : "dataflow";
+  report.engine = run.engine == Engine::Events ? "events" : "dataflow";
   report.timeline = std::move(result.timeline);
   fill_network(job, run, report);
   if (options.explain) explain(job, program, options.effects, report);

@@ -66,7 +66,7 @@ class UnitAnalysis {
     account_gap(id, row, place.micro_batch, start);
     result_.compute += {end - start};
     if (!in_.costs.task_by_slot.empty()) {
-      result_.delayed_collectives += {end - start - class_durations_[row.cost]};
+      result_.delayed_collectives += {in_.costs.delay_by_slot[slot]};
     }
     lane_free_ = end;
     ++out_.events;
@@ -84,6 +84,7 @@ class UnitAnalysis {
 
   Nanoseconds duration_of(TaskId id, const TaskRow& row, std::size_t slot) const {
     if (!in_.costs.task_by_slot.empty()) return in_.costs.task_by_slot[slot];
+    if (!in_.times.duration.empty()) return in_.times.duration[slot];
     if (!slowed_.empty()) {
       return slowed_[static_cast<std::size_t>(id.value)];
     }
@@ -166,7 +167,8 @@ class UnitAnalysis {
              reduce.end);
     }
     const Nanoseconds end = in_.times.optimizer_end[unit_];
-    const Nanoseconds start = end - in_.costs.optimizer[unit_];
+    const Nanoseconds start =
+        in_.costs.changes.empty() ? end - in_.costs.optimizer[unit_] : reduced;
     MEGATWIN_ASSERT(start == reduced, "optimizer at ", start, ", reduced at ", reduced);
     result_.exposed_data_parallel += {reduced - lane_free_};
     result_.optimizer = {end - start};

@@ -32,14 +32,15 @@ Seconds in_seconds(Nanoseconds ns) { return model::to_seconds(model::Instant{ns}
 
 class StepFlowBuilder {
  public:
-  StepFlowBuilder(const StepFlowsInput& input, JobNetwork& network)
+  StepFlowBuilder(const StepFlowsInput& input, ChangingNetwork& network)
       : in_(input),
-        costs_(input.costs),
+        costs_(input.stretches.front().costs),
         shape_(input.compiled.shape),
         slots_{shape_},
         layout_(input.job.plan),
         network_(network),
-        ways_(network.topology()) {
+        ways_(stretches_of(network)) {
+    MEGATWIN_ASSERT(input.stretches.size() == network.size(), input.stretches.size());
     MEGATWIN_ASSERT(!costs_.slows_down(), "compute slowed by traffic is not laid out as flows");
     MEGATWIN_ASSERT(costs_.num_classes == input.job.plan.data, costs_.num_classes);
   }
@@ -56,6 +57,7 @@ class StepFlowBuilder {
     for (int stage = 0; stage < shape_.pipeline; ++stage) add_gathers(stage);
     for (int k = 0; k < costs_.num_classes; ++k) add_tasks(k);
     for (int stage = 0; stage < shape_.pipeline; ++stage) add_reduces(stage);
+    ways_.add_changes(flows_);
     MEGATWIN_TRY(const std::vector<Seconds> finish, net.finish_times(flows_));
     return result(finish);
   }
@@ -70,9 +72,12 @@ class StepFlowBuilder {
       }
       return result.has_value();
     };
-    for (const JobNetwork::Background& other : network_.background()) {
-      background_.push_back(ways_.add(other.route, other.rate,
-                                      {.kind = FlowUser::Kind::Background, .rank = other.from}));
+    for (std::size_t d = 0; d < in_.job.disturbances.size(); ++d) add_other_job(d);
+    for (std::size_t unit = 0; num_stretches() > 1 && unit < costs_.num_units(); ++unit) {
+      lone_.push_back(ways_.add_lone());
+    }
+    for (int stage = 0; num_stretches() > 1 && stage < shape_.pipeline; ++stage) {
+      stage_lone_.push_back(ways_.add_lone());
     }
     hops_.resize(costs_.num_units() * 4);
     rings_.resize(as_index(shape_.pipeline));
@@ -84,8 +89,10 @@ class StepFlowBuilder {
       }
       if (!collect(add_rings(stage))) return faults;
     }
-    if (in_.traffic.empty()) return faults;
-    auto lanes = TaskLanes::add(in_.job, in_.traffic_rates, network_, ways_);
+    if (in_.stretches.front().traffic.empty()) return faults;
+    std::vector<TaskTrafficRates> rates;
+    for (const StepStretch& stretch : in_.stretches) rates.push_back(stretch.traffic_rates);
+    auto lanes = TaskLanes::add(in_.job, rates, network_, ways_);
     if (collect(lanes)) task_lanes_ = *std::move(lanes);
     return faults;
   }
@@ -134,35 +141,68 @@ class StepFlowBuilder {
     const std::vector<RankId> from_ranks = ranks_of(stage, replica),
                               to_ranks = ranks_of(hop.to, replica);
     for (std::size_t i = 0; i < from_ranks.size(); ++i) {
-      MEGATWIN_TRY(const JobNetwork::Way way, network_.way({from_ranks[i], to_ranks[i]}));
-      const double moving = in_seconds(alone).value - way.route.latency.value;
-      const BytesPerSecond own{moving > 0 ? in_.message.value / moving : way.undisturbed.value};
-      hops_[hop_index(hop, replica)].push_back(
-          ways_.add(way.route, std::min(own, way.undisturbed),
-                    {.kind = hop.kind == SendKind::Activation ? FlowUser::Kind::Activation
-                                                              : FlowUser::Kind::Gradient,
-                     .stage = stage,
-                     .replica = replica,
-                     .rank = from_ranks[i]}));
+      MEGATWIN_TRY(std::vector<JobNetwork::Way> ways, network_.ways({from_ranks[i], to_ranks[i]}));
+      std::vector<CappedWays::Way> by_stretch;
+      for (JobNetwork::Way& way : ways) {
+        const double moving = in_seconds(alone).value - way.route.latency.value;
+        const BytesPerSecond own{moving > 0 ? in_.message.value / moving : way.undisturbed.value};
+        by_stretch.push_back({std::move(way.route), std::min(own, way.undisturbed)});
+      }
+      hops_[hop_index(hop, replica)].push_back(ways_.add(
+          by_stretch, {.kind = hop.kind == SendKind::Activation ? FlowUser::Kind::Activation
+                                                                : FlowUser::Kind::Gradient,
+                       .stage = stage,
+                       .replica = replica,
+                       .rank = from_ranks[i]}));
     }
     return true;
   }
 
   // The rings of every data-parallel group of a stage.
   model::Result<bool> add_rings(int stage) {
-    const BytesPerSecond rate = in_.ring_rate[as_index(stage)];
+    const BytesPerSecond rate = in_.stretches.front().ring_rate[as_index(stage)];
     if (rate.value <= 0 || costs_.num_classes * in_.job.plan.context < 2) return true;
     for (int tensor = 0; tensor < in_.job.plan.tensor; ++tensor) {
       const RankId first = layout_.rank_at(RankCoordinates{.tensor = tensor, .pipeline = stage});
       for (const GroupLane& lane :
-           ring_lanes(network_, layout_.members(GroupKind::Data, first), rate)) {
-        MEGATWIN_TRY(const JobNetwork::Way way, network_.way(lane.key));
-        rings_[as_index(stage)].push_back(
-            ways_.add(way.route, std::min(lane.rate, way.undisturbed),
-                      {.kind = FlowUser::Kind::Group, .stage = stage, .rank = lane.key.from}));
+           ring_lanes(network_.at(0), layout_.members(GroupKind::Data, first), rate)) {
+        // The first as it is, so that a step without changes has the bits of its rate.
+        const double share = ratio(lane.rate / rate);
+        MEGATWIN_TRY(const std::vector<CappedWays::Way> by_stretch,
+                     ways_of(network_, lane.key, [&](std::size_t k) {
+                       return k == 0 ? lane.rate
+                                     : share * in_.stretches[k].ring_rate[as_index(stage)];
+                     }));
+        rings_[as_index(stage)].push_back(ways_.add(
+            by_stretch, {.kind = FlowUser::Kind::Group, .stage = stage, .rank = lane.key.from}));
       }
     }
     return true;
+  }
+
+  static std::vector<NetworkStretch> stretches_of(ChangingNetwork& network) {
+    std::vector<NetworkStretch> stretches;
+    for (std::size_t k = 0; k < network.size(); ++k) {
+      stretches.push_back({network.starts()[k], &network.at(k).topology()});
+    }
+    return stretches;
+  }
+  std::size_t num_stretches() const { return in_.stretches.size(); }
+
+  // The user that a disturbance brings in, in the stretches in which it holds.
+  void add_other_job(std::size_t disturbance) {
+    std::vector<CappedWays::Way> by_stretch(num_stretches());
+    FlowUser user{.kind = FlowUser::Kind::Background};
+    bool any = false;
+    for (std::size_t k = 0; k < num_stretches(); ++k) {
+      for (const JobNetwork::Background& other : network_.at(k).background()) {
+        if (other.disturbance != disturbance) continue;
+        by_stretch[k] = {other.route, other.rate};
+        user.rank = other.from;
+        any = true;
+      }
+    }
+    if (any) background_.push_back(ways_.add(by_stretch, user));
   }
 
   void add_background() {
@@ -174,8 +214,40 @@ class StepFlowBuilder {
     }
   }
 
+  // A duration by stretch; one stands for all.
+  using Alone = std::vector<Seconds>;
+  template <class NanosecondsIn>
+  Alone in_stretches(NanosecondsIn nanoseconds_in) const {
+    Alone alone;
+    for (const StepStretch& stretch : in_.stretches) {
+      alone.push_back(in_seconds(nanoseconds_in(stretch)));
+    }
+    const bool same = std::all_of(alone.begin(), alone.end(),
+                                  [&](Seconds time) { return time == alone.front(); });
+    if (same) alone.resize(1);
+    return alone;
+  }
+
+  static CappedWays::Handle idle_of(const Handles& lone, std::size_t index) {
+    return lone.empty() ? -1 : lone[index];
+  }
+
+  // Work on a handle, which no link need hold.
+  FlowIndex add_work(CappedWays::Handle handle, const Alone& alone, After after) {
+    if (alone.size() > 1) {
+      return ways_.add_changing_flow(flows_, handle, alone, std::move(after));
+    }
+    return ways_.add_flow(flows_, handle, alone.front(), std::move(after));
+  }
+  FlowIndex add_compute(std::size_t unit, const Alone& alone, After after) {
+    if (alone.size() > 1) return add_work(lone_[unit], alone, std::move(after));
+    return flows_.add_on({.latency = alone.front(), .after = std::move(after)}, 0);
+  }
+
   // One message or collective: flows that can be delayed, and one that stands for all the others.
-  FlowIndex add_transfer(const Handles& handles, Nanoseconds alone, After after) {
+  // `idle`: of whoever runs it, for what changes without a link to hold it.
+  FlowIndex add_transfer(const Handles& handles, const Alone& alone, After after,
+                         CappedWays::Handle idle = -1) {
     After ends;
     bool others = handles.empty();
     for (const CappedWays::Handle handle : handles) {
@@ -183,12 +255,14 @@ class StepFlowBuilder {
         others = true;
         continue;
       }
-      ends.push_back(ways_.add_flow(flows_, handle, in_seconds(alone), after));
+      ends.push_back(add_work(handle, alone, after));
     }
     num_flows_ += std::ssize(ends);
     if (ends.empty()) ++num_closed_;
     if (others) {
-      ends.push_back(flows_.add_on({.latency = in_seconds(alone), .after = std::move(after)}, 0));
+      ends.push_back(alone.size() > 1
+                         ? add_work(idle, alone, std::move(after))
+                         : flows_.add_on({.latency = alone.front(), .after = std::move(after)}, 0));
     }
     return ends.size() == 1 ? ends.front() : flows_.add_on({.after = std::move(ends)}, 0);
   }
@@ -218,9 +292,12 @@ class StepFlowBuilder {
     FlowIndex last = -1;
     std::vector<FlowIndex> ends;
     for (int chunk = 0; chunk < shape_.model_chunks; ++chunk) {
-      const Nanoseconds alone = costs_.gather[costs_.chunk_index(stage, chunk)];
-      if (alone > 0) {
-        const FlowIndex end = add_transfer(rings_[as_index(stage)], alone, only({last}));
+      const Alone alone = in_stretches([&](const StepStretch& stretch) {
+        return stretch.costs.gather[costs_.chunk_index(stage, chunk)];
+      });
+      if (alone.front().value > 0) {
+        const FlowIndex end = add_transfer(rings_[as_index(stage)], alone, only({last}),
+                                           idle_of(stage_lone_, as_index(stage)));
         gathers_[costs_.chunk_index(stage, chunk)] = {last, end};
         last = end;
       }
@@ -236,7 +313,7 @@ class StepFlowBuilder {
 
   void add_tasks(int replica) {
     const std::size_t first = as_index(replica) * slots_.size();
-    const Nanoseconds* durations = costs_.task.data() + as_index(replica) * costs_.class_stride();
+    const std::size_t first_cost = as_index(replica) * costs_.class_stride();
     std::vector<FlowIndex> send_last(as_index(2 * shape_.pipeline + 1), -1);
     std::vector<std::size_t> hop_of_row;  // By stage and row.
     for (int stage = 0; stage < shape_.pipeline; ++stage) {
@@ -249,10 +326,11 @@ class StepFlowBuilder {
       After ready = only({lane, step.waits_for == 0 ? -1 : arrival_[first + step.waits_for]});
       const std::size_t unit = costs_.unit(replica, step.stage);
       const FlowIndex task =
-          shares(unit, step)
-              ? add_shared_task(unit, step, first, durations[step.cost], std::move(ready))
-              : flows_.add_on(
-                    {.latency = in_seconds(durations[step.cost]), .after = std::move(ready)}, 0);
+          follows_network(unit, step)
+              ? add_shared_task(unit, step, first, first_cost + step.cost, std::move(ready))
+              : flows_.add_on({.latency = in_seconds(costs_.task[first_cost + step.cost]),
+                               .after = std::move(ready)},
+                              0);
       lane = task;
       end_[first + step.slot] = task;
       if (step.send == 0) continue;
@@ -261,9 +339,9 @@ class StepFlowBuilder {
       const FlowIndex before = costs_.overlap_p2p && queue >= 0
                                    ? flows_.add_on({.after = only({task, queue})}, 0)
                                    : task;
-      const FlowIndex end =
-          alone == 0 ? before
-                     : add_transfer(hops_[hop_of_row[row_of(step)]], alone, only({before}));
+      const FlowIndex end = alone == 0 ? before
+                                       : add_transfer(hops_[hop_of_row[row_of(step)]],
+                                                      {in_seconds(alone)}, only({before}));
       sent_[first + step.slot] = {before, end};
       arrival_[first + step.slot] = end;
       (costs_.overlap_p2p ? queue : lane) = end;
@@ -272,30 +350,47 @@ class StepFlowBuilder {
 
   // Units whose collectives inside tasks can meet other traffic.
   void find_shared_units() {
-    if (in_.traffic.empty()) return;
+    if (num_stretches() > 1) tasks_.assign(arrival_.size(), {});
+    if (in_.stretches.front().traffic.empty()) return;
     for (std::size_t unit = 0; unit < costs_.num_units(); ++unit) {
       shared_.push_back(task_lanes_.contended(unit, ways_));
     }
     if (std::find(shared_.begin(), shared_.end(), true) == shared_.end()) shared_.clear();
-    if (!shared_.empty()) tasks_.assign(arrival_.size(), {-1, -1});
+    if (!shared_.empty()) tasks_.assign(arrival_.size(), {});
   }
 
   bool shares(std::size_t unit, const CompiledPipeline::Step& step) const {
-    return !shared_.empty() && shared_[unit] && in_.traffic[step.cost].total() > 0;
+    return !shared_.empty() && shared_[unit] &&
+           in_.stretches.front().traffic[step.cost].total() > 0;
+  }
+  // Where a task's end is more than its begin and its cost.
+  bool follows_network(std::size_t unit, const CompiledPipeline::Step& step) const {
+    return num_stretches() > 1 || shares(unit, step);
   }
 
   // Its compute, then its collectives, each as long as alone unless somebody else sends.
   FlowIndex add_shared_task(std::size_t unit, const CompiledPipeline::Step& step, std::size_t first,
-                            Nanoseconds duration, After ready) {
-    const TaskTraffic& traffic = in_.traffic[step.cost];
+                            std::size_t cost, After ready) {
     const FlowIndex before = flows_.add_on({.after = std::move(ready)}, 0);
-    FlowIndex now =
-        flows_.add_on({.latency = in_seconds(duration - traffic.total()), .after = {before}}, 0);
-    for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
-      if (traffic.exposed[kind] == 0) continue;
-      now = add_transfer(task_lanes_.of(unit, kind), traffic.exposed[kind], {now});
+    if (!shares(unit, step)) {
+      const Alone whole =
+          in_stretches([&](const StepStretch& stretch) { return stretch.costs.task[cost]; });
+      const FlowIndex end = add_compute(unit, whole, {before});
+      tasks_[first + step.slot] = {before, end, end};
+      return end;
     }
-    tasks_[first + step.slot] = {before, now};
+    const Alone compute = in_stretches([&](const StepStretch& stretch) {
+      return stretch.costs.task[cost] - stretch.traffic[step.cost].total();
+    });
+    const FlowIndex computed = add_compute(unit, compute, {before});
+    FlowIndex now = computed;
+    for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
+      if (in_.stretches.front().traffic[step.cost].exposed[kind] == 0) continue;
+      const Alone exposed = in_stretches(
+          [&](const StepStretch& stretch) { return stretch.traffic[step.cost].exposed[kind]; });
+      now = add_transfer(task_lanes_.of(unit, kind), exposed, {now}, idle_of(lone_, unit));
+    }
+    tasks_[first + step.slot] = {before, computed, now};
     return now;
   }
 
@@ -303,15 +398,18 @@ class StepFlowBuilder {
     const auto last_slot = slots_.task(stage, in_.compiled.orders[as_index(stage)].back());
     FlowIndex last = -1;
     for (const auto& [chunk, slot] : in_.compiled.chunk_ends[as_index(stage)]) {
-      const Nanoseconds alone = costs_.reduce[costs_.chunk_index(stage, chunk.value)];
-      if (alone == 0) continue;
+      const Alone alone = in_stretches([&](const StepStretch& stretch) {
+        return stretch.costs.reduce[costs_.chunk_index(stage, chunk.value)];
+      });
+      if (alone.front().value == 0) continue;
       After ready = only({last});
       for (int k = 0; k < costs_.num_classes; ++k) {
         ready.push_back(
             end_[as_index(k) * slots_.size() + (costs_.overlap_grad_reduce ? slot : last_slot)]);
       }
       const FlowIndex before = flows_.add_on({.after = std::move(ready)}, 0);
-      last = add_transfer(rings_[as_index(stage)], alone, {before});
+      last = add_transfer(rings_[as_index(stage)], alone, {before},
+                          idle_of(stage_lone_, as_index(stage)));
       reduces_[costs_.chunk_index(stage, chunk.value)] = {before, last};
     }
   }
@@ -322,7 +420,8 @@ class StepFlowBuilder {
   }
 
   StepFlows result(const std::vector<Seconds>& finish) const {
-    StepFlows out{.costs = costs_, .flows = num_flows_, .closed_form = num_closed_};
+    StepFlows out{
+        .costs = costs_, .used = ways_.used(), .flows = num_flows_, .closed_form = num_closed_};
     for (const auto& [index, span] : gathers_) out.costs.gather[index] = duration(span, finish);
     for (const auto& [index, span] : reduces_) out.costs.reduce[index] = duration(span, finish);
     out.costs.send_by_slot.assign(sent_.size(), 0);
@@ -332,6 +431,10 @@ class StepFlowBuilder {
       }
     }
     if (!tasks_.empty()) put_task_durations(finish, out.costs);
+    for (std::size_t k = 1; k < num_stretches(); ++k) {
+      out.costs.changes.push_back(
+          {.at = in_.stretches[k].from.ns, .optimizer = in_.stretches[k].costs.optimizer});
+    }
     Seconds span;
     for (const FlowIndex flow : end_) {
       if (flow >= 0) span = std::max(span, finish[as_index(flow)]);
@@ -345,13 +448,25 @@ class StepFlowBuilder {
 
   void put_task_durations(const std::vector<Seconds>& finish, PipelineCosts& costs) const {
     costs.task_by_slot.assign(tasks_.size(), 0);
+    costs.delay_by_slot.assign(tasks_.size(), 0);
     for (int k = 0; k < costs_.num_classes; ++k) {
       const std::size_t first = as_index(k) * slots_.size();
       const Nanoseconds* alone = costs_.task.data() + as_index(k) * costs_.class_stride();
       for (const CompiledPipeline::Step& step : in_.compiled.steps) {
-        const Span& task = tasks_[first + step.slot];
-        costs.task_by_slot[first + step.slot] =
-            task.end < 0 ? alone[step.cost] : duration(task, finish);
+        const TaskSpan& task = tasks_[first + step.slot];
+        if (task.end < 0) {
+          costs.task_by_slot[first + step.slot] = alone[step.cost];
+          continue;
+        }
+        costs.task_by_slot[first + step.slot] = duration({task.before, task.end}, finish);
+        if (num_stretches() == 1) {
+          costs.delay_by_slot[first + step.slot] =
+              costs.task_by_slot[first + step.slot] - alone[step.cost];
+          continue;
+        }
+        if (task.computed == task.end) continue;
+        costs.delay_by_slot[first + step.slot] = duration({task.computed, task.end}, finish) -
+                                                 in_.stretches.front().traffic[step.cost].total();
       }
     }
   }
@@ -361,10 +476,11 @@ class StepFlowBuilder {
   const model::PipelineShape& shape_;
   SlotLayout slots_;
   RankLayout layout_;
-  JobNetwork& network_;
+  ChangingNetwork& network_;
   CappedWays ways_;
   FlowSet flows_{std::vector<BytesPerSecond>{}};
   Handles background_;
+  Handles lone_, stage_lone_;   // By unit, by stage, where anything changes.
   std::vector<Handles> hops_;   // By unit and kind.
   std::vector<Handles> rings_;  // By stage.
   TaskLanes task_lanes_;
@@ -372,14 +488,17 @@ class StepFlowBuilder {
   std::vector<FlowIndex> lane_last_;
   std::vector<FlowIndex> arrival_, end_;  // By slot, class by class.
   std::vector<Span> sent_;
-  std::vector<Span> tasks_;                        // Of shared units; empty where none is.
+  struct TaskSpan {
+    FlowIndex before = -1, computed = -1, end = -1;
+  };
+  std::vector<TaskSpan> tasks_;                    // Of shared units; empty where none is.
   std::map<std::size_t, Span> gathers_, reduces_;  // By chunk index.
   std::int64_t num_flows_ = 0, num_closed_ = 0;
 };
 
 }  // namespace
 
-model::Result<StepFlows> run_step_flows(const StepFlowsInput& input, JobNetwork& network,
+model::Result<StepFlows> run_step_flows(const StepFlowsInput& input, ChangingNetwork& network,
                                         const FlowNet& net) {
   return StepFlowBuilder(input, network).run(net);
 }

@@ -17,29 +17,36 @@
 
 namespace megatwin::sim {
 
-struct StepFlowsInput {
-  const model::Job& job;
-  const CompiledPipeline& compiled;
+// The step as it would be if all of it were as it is from `from` on, until the next stretch begins.
+struct StepStretch {
+  model::Instant from;
   // One class a data-parallel replica, none folded; not slowed by overlap.
-  const PipelineCosts& costs;
+  PipelineCosts costs;
   // Of a data-parallel ring by stage: its bus bandwidth beside the other rings of its stage, as the
   // durations in `costs` have it.
   std::vector<model::BytesPerSecond> ring_rate;
-  model::Bytes message;  // One rank sends to the next stage, for its rate.
   // Collectives inside tasks: by task entry of a class, and their rates. Empty: none.
   std::vector<TaskTraffic> traffic;
   TaskTrafficRates traffic_rates;
 };
 
+struct StepFlowsInput {
+  const model::Job& job;
+  const CompiledPipeline& compiled;
+  std::vector<StepStretch> stretches;  // Those of the network.
+  model::Bytes message;                // One rank sends to the next stage, for its rate.
+};
+
 struct StepFlows {
   PipelineCosts costs;  // With sends, gathers, reductions and tasks as the network delays them.
   std::vector<LinkLoad> links;   // Those that delayed anybody, the worst first.
+  std::vector<bool> used;        // By link of the topology: whether the job sends there.
   std::int64_t flows = 0;        // On links; the rest was known in closed form.
   std::int64_t closed_form = 0;  // Messages and collectives that nothing can delay.
 };
 
 // Errors: no route; what the FlowNet refuses.
-model::Result<StepFlows> run_step_flows(const StepFlowsInput& input, JobNetwork& network,
+model::Result<StepFlows> run_step_flows(const StepFlowsInput& input, ChangingNetwork& network,
                                         const FlowNet& net);
 
 }  // namespace megatwin::sim

@@ -149,12 +149,12 @@ StageCost slowed(const StageCost& plain, const PricedStage& stage, double factor
 }
 
 // The slowest member of each unit: a tensor- or context-parallel group waits for it.
-std::vector<double> unit_factors(const Job& job) {
+std::vector<double> unit_factors(const Job& job, Instant now) {
   const model::Plan& plan = job.plan;
   const auto num_units = static_cast<std::size_t>(plan.data * plan.pipeline);
   if (job.disturbances.empty()) return std::vector<double>(num_units, 1.0);
   std::vector<double> units(num_units, 0.0);
-  const std::vector<double> factors = compute_factors(job);
+  const std::vector<double> factors = compute_factors(job, now);
   const model::RankLayout layout(plan);
   for (int r = 0; r < plan.gpus(); ++r) {
     const model::RankCoordinates at = layout.coordinates({r});
@@ -162,6 +162,14 @@ std::vector<double> unit_factors(const Job& job) {
     unit = std::max(unit, factors[static_cast<std::size_t>(r)]);
   }
   return units;
+}
+
+std::vector<StepRun::Stretch> stretches_of(const Job& job) {
+  std::vector<StepRun::Stretch> stretches;
+  for (const Instant from : stretch_starts(job)) {
+    stretches.push_back({from, unit_factors(job, from)});
+  }
+  return stretches;
 }
 
 std::vector<Replicas::Difference> differences(const JobProgram& program,
@@ -180,6 +188,21 @@ std::vector<Replicas::Difference> differences(const JobProgram& program,
   return list;
 }
 
+// Stretches in which nothing else is slow than before are none.
+Replicas disturbed_replicas(const StepRun& run, int count) {
+  const JobProgram& program = run.programs.front();
+  Replicas replicas{.count = count};
+  for (std::size_t k = 0; k < run.stretches.size(); ++k) {
+    const std::vector<double>& factors = run.stretches[k].unit_factor;
+    if (k == 0) {
+      replicas.differences = differences(program, factors);
+    } else if (factors != run.stretches[k - 1].unit_factor) {
+      replicas.later.push_back({run.stretches[k].from, differences(program, factors)});
+    }
+  }
+  return replicas;
+}
+
 std::shared_ptr<const CompiledPipeline> compiled_for(const model::ProgramSpec& spec,
                                                      PipelineCache* cache) {
   if (cache != nullptr) return cache->get(spec);
@@ -189,43 +212,80 @@ std::shared_ptr<const CompiledPipeline> compiled_for(const model::ProgramSpec& s
 // How many times as long as it should the slowest GPU takes.
 double slowest_of(const StepRun& run) {
   double slowest = 1;
-  for (const double factor : run.unit_factor) slowest = std::max(slowest, factor);
+  for (const StepRun::Stretch& stretch : run.stretches) {
+    for (const double factor : stretch.unit_factor) slowest = std::max(slowest, factor);
+  }
   return slowest;
 }
 
-// `job` with the closed forms that its program was priced by; the graph is that of `placed`.
-model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
-                                   StepRun& run) {
-  MEGATWIN_TRY(const std::unique_ptr<JobNetwork> network, JobNetwork::build(placed));
-  const std::unique_ptr<FlowNet> net = flow_net(job.network);
-  MEGATWIN_TRY(GroupContention contention, group_contention(job, *network, *net));
-  JobProgram& program = run.programs.front();
+// By disturbance: whether anybody of the job sends over the cable that it names, either way.
+std::vector<bool> sends_over(const Job& job, const model::Topology& topology,
+                             const std::vector<bool>& used) {
+  std::vector<bool> sends;
+  for (const model::Disturbance& d : job.disturbances) {
+    const auto uses = [&](const std::string& from, const std::string& to) {
+      const model::LinkId link = topology.find_link(from, to);
+      return link.value >= 0 && used[static_cast<std::size_t>(link.value)];
+    };
+    sends.push_back(uses(d.at, d.to) || uses(d.to, d.at));
+  }
+  return sends;
+}
+
+// The step as it would be if all of it were as in one stretch; delays `program` by what its network
+// does to it.
+model::Result<StepStretch> priced_stretch(const Job& job, const StepRun::Stretch& stretch,
+                                          const GroupContention& contention, const StepRun& run,
+                                          JobProgram& program) {
   delay_program(job, contention, program);
   if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
   const model::ProgramSpec& spec = program.spec;
-  const std::vector<Replicas::Difference> slow = differences(program, run.unit_factor);
+  const std::vector<Replicas::Difference> slow = differences(program, stretch.unit_factor);
   std::vector<ReplicaClass> classes(static_cast<std::size_t>(job.plan.data), replica_class(spec));
   for (const Replicas::Difference& unit : slow) {
     classes[static_cast<std::size_t>(unit.replica)]
         .stages[static_cast<std::size_t>(unit.stage.value)] = &unit.cost;
   }
-  const PipelineCosts costs = pipeline_costs(classes);
-  const auto compiled = compiled_for(spec, options.cache);
-  std::vector<model::BytesPerSecond> rates;
+  StepStretch priced{.from = stretch.from, .costs = pipeline_costs(classes)};
   for (const double factor : contention.data) {
-    rates.push_back(ring_rate(job, model::GroupKind::Data) / factor);
+    priced.ring_rate.push_back(ring_rate(job, model::GroupKind::Data) / factor);
   }
+  priced.traffic = task_traffic(program, priced.costs);
+  priced.traffic_rates = task_traffic_rates(job, contention, priced.traffic);
+  return priced;
+}
+
+// `job` with the closed forms that its program was priced by; the graph is that of `placed`.
+model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
+                                   StepRun& run) {
+  MEGATWIN_TRY(ChangingNetwork network, ChangingNetwork::build(placed));
+  const std::unique_ptr<FlowNet> net = flow_net(job.network);
+  const JobProgram plain = network.size() > 1 ? run.programs.front() : JobProgram{};
+  std::vector<StepStretch> stretches;
+  std::vector<LinkLoad> group_links;
+  std::vector<bool> used(static_cast<std::size_t>(network.at(0).topology().num_links()));
+  GroupContention contention;
+  for (std::size_t k = 0; k < network.size(); ++k) {
+    if (!network.same_as_before(k)) {
+      MEGATWIN_TRY(contention, group_contention(job, network.at(k), *net));
+      for (LinkLoad& load : contention.links) group_links.push_back(std::move(load));
+      for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || contention.used[i];
+    }
+    // What is reported of prices is that of the start.
+    JobProgram later = k == 0 ? JobProgram{} : plain;
+    MEGATWIN_TRY(StepStretch stretch, priced_stretch(job, run.stretches[k], contention, run,
+                                                     k == 0 ? run.programs.front() : later));
+    stretches.push_back(std::move(stretch));
+  }
+  const model::ProgramSpec& spec = run.programs.front().spec;
+  const PipelineCosts costs = stretches.front().costs;
+  const auto compiled = compiled_for(spec, options.cache);
   const model::LoweringInput lowering = model::lowering_input(job);
-  std::vector<TaskTraffic> traffic = task_traffic(program, costs);
-  TaskTrafficRates traffic_rates = task_traffic_rates(job, contention, traffic);
   MEGATWIN_TRY(StepFlows flows, run_step_flows({.job = job,
                                                 .compiled = *compiled,
-                                                .costs = costs,
-                                                .ring_rate = std::move(rates),
-                                                .message = model::pipeline_message(lowering),
-                                                .traffic = std::move(traffic),
-                                                .traffic_rates = std::move(traffic_rates)},
-                                               *network, *net));
+                                                .stretches = std::move(stretches),
+                                                .message = model::pipeline_message(lowering)},
+                                               network, *net));
   if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
   DataflowEvaluator evaluator;
   evaluator.makespan(*compiled, flows.costs);
@@ -233,19 +293,22 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   for (std::size_t unit = 0; unit < costs.num_units(); ++unit) {
     orders.push_back(&compiled->orders[unit % compiled->orders.size()]);
   }
-  run.result = analyse_step({.costs = flows.costs,
-                             .rows = {&compiled->rows},
-                             .times = evaluator.times(),
-                             .orders = orders,
-                             .multiplicities = std::vector<int>(classes.size(), 1),
-                             .timeline = options.timeline});
+  run.result =
+      analyse_step({.costs = flows.costs,
+                    .rows = {&compiled->rows},
+                    .times = evaluator.times(),
+                    .orders = orders,
+                    .multiplicities = std::vector<int>(static_cast<std::size_t>(job.plan.data), 1),
+                    .timeline = options.timeline});
   run.links = std::move(flows.links);
   // A link of both stands as the whole step saw it, with all its users.
-  for (LinkLoad& load : contention.links) {
+  for (LinkLoad& load : group_links) {
     const bool listed = std::any_of(run.links.begin(), run.links.end(),
                                     [&](const LinkLoad& l) { return l.link == load.link; });
     if (!listed) run.links.push_back(std::move(load));
   }
+  for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || flows.used[i];
+  run.sends_over = sends_over(placed, network.at(0).topology(), used);
   run.flows = flows.flows;
   run.closed_form = flows.closed_form;
   return true;
@@ -352,7 +415,7 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
   }
   const Job priced = with_imbalance(without_fabric_guesses(job));
   StepRun run{.programs = build_job_programs(priced, options.effects)};
-  if (!ranks_differ(job)) run.unit_factor = unit_factors(priced);
+  if (!ranks_differ(job)) run.stretches = stretches_of(priced);
   for (const JobProgram& program : run.programs) {
     if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
   }
@@ -364,13 +427,12 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
     return run;
   }
   const SimulationOptions simulation = simulation_options(job, run.programs, options);
-  std::vector<Replicas::Difference> slow = differences(run.programs.front(), run.unit_factor);
-  if (slow.empty()) {
-    run.result = simulate_classes(classes_of(run.programs), options.engine, simulation);
+  const Replicas replicas = disturbed_replicas(run, job.plan.data);
+  run.engine = replicas.later.empty() ? options.engine : Engine::Events;
+  if (replicas.differences.empty() && replicas.later.empty()) {
+    run.result = simulate_classes(classes_of(run.programs), run.engine, simulation);
   } else {
-    run.result = simulate_replicas(run.programs.front().spec,
-                                   {.count = job.plan.data, .differences = std::move(slow)},
-                                   options.engine, simulation);
+    run.result = simulate_replicas(run.programs.front().spec, replicas, run.engine, simulation);
   }
   if (!run.result.stalled.empty()) {
     if (job.plan.receive_slots > 0) return model::fail(stopped(job, run.result.stalled.front()));

@@ -22,9 +22,18 @@ struct StepRun {
   // Of result.ranks, the one whose step is reported: the critical stage's, of the replica that ends
   // last; with disturbances the rank that computes longest.
   std::size_t unit = 0;
-  std::vector<double> unit_factor;  // By data-parallel replica · p + stage: the slowest member's.
+  // How many times as long kernels take, from one change of the disturbances to the next: the
+  // slowest member's of each unit.
+  struct Stretch {
+    model::Instant from;
+    std::vector<double> unit_factor;  // By data-parallel replica · p + stage.
+  };
+  std::vector<Stretch> stretches;
   std::vector<LinkLoad> links;
   std::int64_t flows = 0, closed_form = 0;
+  Engine engine = Engine::Dataflow;  // That it ran on.
+  // By disturbance: whether the job sends over its cable, as it is without it or with it.
+  std::vector<bool> sends_over;
 
   // Of the unit that is reported.
   const model::JobProgram& program() const {
@@ -34,7 +43,8 @@ struct StepRun {
 };
 
 struct StepRunOptions {
-  // Without a network; with one it is dataflow. A dynamic schedule needs events and no network.
+  // Without a network; with one it is dataflow. A dynamic schedule needs events and no network, and
+  // so do kernels whose time changes within the step: they get events whatever is said here.
   Engine engine = Engine::Dataflow;
   model::PricedEffects effects;
   bool timeline = false;

@@ -44,6 +44,8 @@ struct StepTimes {
   std::vector<Nanoseconds> end, arrival;
   // When the transfer began; only where disturbances make transfers differ, else arrival − send.
   std::vector<Nanoseconds> send_start;
+  // What each task took; only where costs change within the step.
+  std::vector<Nanoseconds> duration;
   // Decoupled: when what the task sent across arrived.
   std::vector<Nanoseconds> crossing;
   std::vector<std::vector<Transfer>> reduces;  // One list a unit, in the order they ran.

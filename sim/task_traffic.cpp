@@ -78,31 +78,37 @@ TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention
   return rates;
 }
 
-model::Result<TaskLanes> TaskLanes::add(const model::Job& job, const TaskTrafficRates& rates,
-                                        JobNetwork& network, CappedWays& ways) {
+model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
+                                        const std::vector<TaskTrafficRates>& rates,
+                                        ChangingNetwork& network, CappedWays& ways) {
   TaskLanes lanes;
   const model::RankLayout layout(job.plan);
   const int p = job.plan.pipeline;
   lanes.handles_.resize(as_index(job.plan.data * p) * kTaskTrafficKinds);
   for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
-    if (rates.rate[kind].empty()) continue;
+    if (rates.front().rate[kind].empty()) continue;
     for (int r = 0; r < job.plan.gpus(); ++r) {
       const RankId rank{r};
       if (layout.leader(kKinds[kind], rank) != rank) continue;
       const std::vector<RankId> members = layout.members(kKinds[kind], rank);
       if (!uses_network(network, members)) continue;
       const int stage = layout.coordinates(rank).pipeline;
-      const BytesPerSecond rate = rates.rate[kind][as_index(stage)];
-      for (const GroupLane& lane : kind == kExpert ? shifted_lanes(network, members, rate)
-                                                   : ring_lanes(network, members, rate)) {
-        MEGATWIN_TRY(const JobNetwork::Way way, network.way(lane.key));
+      const auto rate_in = [&](std::size_t k) { return rates[k].rate[kind][as_index(stage)]; };
+      for (const GroupLane& lane : kind == kExpert
+                                       ? shifted_lanes(network.at(0), members, rate_in(0))
+                                       : ring_lanes(network.at(0), members, rate_in(0))) {
+        // The first as it is, so that a step without changes has the bits of its rate.
+        const double share = ratio(lane.rate / rate_in(0));
+        MEGATWIN_TRY(const std::vector<CappedWays::Way> by_stretch,
+                     ways_of(network, lane.key, [&](std::size_t k) {
+                       return k == 0 ? lane.rate : share * rate_in(k);
+                     }));
         const int replica = layout.coordinates(lane.key.from).data;
         lanes.handles_[as_index(replica * p + stage) * kTaskTrafficKinds + kind].push_back(
-            ways.add(way.route, std::min(lane.rate, way.undisturbed),
-                     {.kind = FlowUser::Kind::InTasks,
-                      .stage = stage,
-                      .replica = replica,
-                      .rank = lane.key.from}));
+            ways.add(by_stretch, {.kind = FlowUser::Kind::InTasks,
+                                  .stage = stage,
+                                  .replica = replica,
+                                  .rank = lane.key.from}));
       }
     }
   }

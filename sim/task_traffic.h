@@ -42,8 +42,10 @@ class TaskLanes {
   using Handles = std::vector<CappedWays::Handle>;
 
   // Adds those of all units to `ways`. Errors: no route.
-  static model::Result<TaskLanes> add(const model::Job& job, const TaskTrafficRates& rates,
-                                      JobNetwork& network, CappedWays& ways);
+  // Rates of each stretch of the network.
+  static model::Result<TaskLanes> add(const model::Job& job,
+                                      const std::vector<TaskTrafficRates>& rates,
+                                      ChangingNetwork& network, CappedWays& ways);
 
   const Handles& of(std::size_t unit, std::size_t kind) const {
     return handles_[unit * kTaskTrafficKinds + kind];

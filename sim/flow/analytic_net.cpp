@@ -7,6 +7,53 @@ namespace {
 
 using model::Seconds;
 
+// What one flow finds on its way as time goes on.
+class LoneFlow {
+ public:
+  LoneFlow(const FlowSet& flows, FlowIndex flow)
+      : flows_(flows), way_(flows.flows()[static_cast<std::size_t>(flow)].way), leads_(way_) {}
+
+  // When `size` bytes that begin at `start` are through.
+  double end_of(double size, double start) {
+    for (const FlowChange& change : flows_.changes()) {
+      if (leads_ == 0) return start;
+      const double at = change.at.value;
+      const double rate = narrowest();
+      if (at > start) {
+        if (start + size / rate <= at) break;
+        size -= rate * (at - start);
+        start = at;
+      }
+      apply(change);
+    }
+    return leads_ == 0 ? start : start + size / narrowest();
+  }
+
+ private:
+  void apply(const FlowChange& change) {
+    if (change.link >= 0) {
+      if (capacities_.empty()) capacities_ = flows_.capacities();
+      capacities_[static_cast<std::size_t>(change.link)] = change.capacity;
+    } else if (change.way == way_) {
+      leads_ = change.leads;
+    }
+  }
+
+  double narrowest() const {
+    const auto& capacities = capacities_.empty() ? flows_.capacities() : capacities_;
+    double least = 0;
+    for (const std::int32_t link : flows_.links_on(leads_)) {
+      const double capacity = capacities[static_cast<std::size_t>(link)].value;
+      least = least > 0 ? std::min(least, capacity) : capacity;
+    }
+    return least;
+  }
+
+  const FlowSet& flows_;
+  WayIndex way_, leads_;
+  std::vector<model::BytesPerSecond> capacities_;  // Empty until one changes.
+};
+
 class AnalyticNet : public FlowNet {
  public:
   std::string_view name() const override { return "analytic"; }
@@ -21,12 +68,9 @@ class AnalyticNet : public FlowNet {
         ready = std::max(ready, finish[static_cast<std::size_t>(before)]);
       }
       ready += flow.latency;
-      double narrowest = 0;
-      for (const std::int32_t link : flows.links_of(i)) {
-        const double capacity = flows.capacities()[static_cast<std::size_t>(link)].value;
-        narrowest = narrowest > 0 ? std::min(narrowest, capacity) : capacity;
+      if (flow.way != 0 && flow.size.value > 0) {
+        ready = Seconds{LoneFlow(flows, i).end_of(flow.size.value, ready.value)};
       }
-      if (narrowest > 0) ready += Seconds{flow.size.value / narrowest};
       finish.push_back(ready);
     }
     return finish;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "sim/changing_work.h"
 
 namespace megatwin::sim {
 namespace {
@@ -15,6 +16,8 @@ using model::Seconds;
 
 // Sums of rates that differ from a capacity by rounding only are no shortage.
 constexpr double kRounding = 1e-9;
+// What moves no time at all is given a nanosecond.
+constexpr double kShortest = 1e-9;
 constexpr std::size_t kUsersNamed = 4;
 
 }  // namespace
@@ -37,121 +40,277 @@ std::string to_text(const FlowUser& user) {
   return "traffic" + where;
 }
 
-CappedWays::Handle CappedWays::add(const model::Route& route, BytesPerSecond rate,
-                                   const FlowUser& user) {
-  MEGATWIN_ASSERT(rate.value > 0, "a user without a rate: ", to_text(user));
-  if (demand_.empty()) demand_.assign(index(topology_.num_links()), 0);
-  Lane lane{.user = user, .rate = rate.value, .latency = route.latency.value};
-  for (const LinkId link : route.links) {
-    lane.links.push_back(link.value);
-    demand_[index(link.value)] += rate.value;
+CappedWays::CappedWays(std::vector<NetworkStretch> stretches) : stretches_(std::move(stretches)) {
+  MEGATWIN_ASSERT(!stretches_.empty() && stretches_.front().from.ns == 0, stretches_.size());
+  demand_.assign(stretches_.size(),
+                 std::vector<double>(index(stretches_.front().topology->num_links()), 0.0));
+  used_.assign(demand_.front().size(), false);
+}
+
+CappedWays::Handle CappedWays::add(const std::vector<Way>& ways, const FlowUser& user) {
+  MEGATWIN_ASSERT(ways.size() == stretches_.size(), ways.size());
+  Lane lane{.user = user};
+  for (std::size_t k = 0; k < ways.size(); ++k) {
+    const bool there = ways[k].rate.value > 0;
+    lane.there.push_back(there);
+    lane.links.emplace_back();
+    if (!there) continue;
+    if (lane.rate == 0) {
+      lane.rate = ways[k].rate.value;
+      lane.latency = ways[k].route.latency.value;
+      lane.from = stretches_[k].from;
+    }
+    for (const LinkId link : ways[k].route.links) {
+      lane.links.back().push_back(link.value);
+      demand_[k][index(link.value)] += ways[k].rate.value;
+      if (user.kind != FlowUser::Kind::Background) used_[index(link.value)] = true;
+    }
   }
+  MEGATWIN_ASSERT(lane.rate > 0, "a user without a rate: ", to_text(user));
   lanes_.push_back(std::move(lane));
   return static_cast<Handle>(lanes_.size()) - 1;
 }
 
+CappedWays::Handle CappedWays::add_lone() {
+  // A byte a nanosecond, so that sizes are whole.
+  constexpr BytesPerSecond kRate{1e9};
+  return add(std::vector<Way>(stretches_.size(), Way{{}, kRate}), {});
+}
+
 FlowSet CappedWays::settle() {
-  number_.assign(index(topology_.num_links()), -1);
+  const std::size_t num_links = demand_.front().size();
+  number_.assign(num_links, -1);
   std::vector<BytesPerSecond> capacities;
-  for (std::size_t link = 0; link < demand_.size(); ++link) {
-    const BytesPerSecond capacity =
-        topology_.link(LinkId{static_cast<std::int32_t>(link)}).bandwidth;
-    if (demand_[link] <= capacity.value * (1 + kRounding)) continue;
+  for (std::size_t link = 0; link < num_links; ++link) {
+    const auto id = static_cast<std::int32_t>(link);
+    bool is_short = false;
+    for (std::size_t k = 0; k < stretches_.size(); ++k) {
+      const double capacity = link_in(k, id).bandwidth.value;
+      is_short = is_short || demand_[k][link] > capacity * (1 + kRounding);
+    }
+    if (!is_short) continue;
     number_[link] = static_cast<std::int32_t>(links_.size());
-    links_.push_back(static_cast<std::int32_t>(link));
-    capacities.push_back(capacity);
+    links_.push_back(id);
+    capacities.push_back(link_in(0, id).bandwidth);
+    for (std::size_t k = 1; k < stretches_.size(); ++k) {
+      const BytesPerSecond now = link_in(k, id).bandwidth;
+      if (now == link_in(k - 1, id).bandwidth) continue;
+      changes_.push_back({.at = Seconds{start_of(k)}, .link = number_[link], .capacity = now});
+    }
   }
   FlowSet flows(std::move(capacities));
   for (Lane& lane : lanes_) {
-    std::erase_if(lane.links, [&](std::int32_t link) { return number_[index(link)] < 0; });
-    if (lane.links.empty()) continue;
-    std::vector<std::int32_t> way;
-    for (const std::int32_t link : lane.links) way.push_back(number_[index(link)]);
-    way.push_back(flows.add_link(BytesPerSecond{lane.rate}));
-    lane.way = flows.add_way(way);
+    for (std::vector<std::int32_t>& links : lane.links) {
+      std::erase_if(links, [&](std::int32_t link) { return number_[index(link)] < 0; });
+      lane.contended = lane.contended || !links.empty();
+    }
+    if (lane.contended) lane.way = way_over(flows, lane, flows.add_link(BytesPerSecond{lane.rate}));
   }
   return flows;
 }
 
+// The lane's short links and `cap`, stretch by stretch.
+WayIndex CappedWays::way_over(FlowSet& flows, const Lane& lane, std::int32_t cap) {
+  const auto way_in = [&](std::size_t k) {
+    std::vector<std::int32_t> way;
+    for (const std::int32_t link : lane.links[k]) way.push_back(number_[index(link)]);
+    way.push_back(cap);
+    return flows.add_way(way);
+  };
+  const WayIndex first = way_in(0);
+  for (std::size_t k = 1; k < stretches_.size(); ++k) {
+    const bool left = lane.there[k - 1] && !lane.there[k];
+    if (lane.links[k] == lane.links[k - 1] && !left) continue;
+    changes_.push_back({.at = Seconds{start_of(k)}, .way = first, .leads = left ? 0 : way_in(k)});
+  }
+  return first;
+}
+
 FlowIndex CappedWays::add_flow(FlowSet& flows, Handle handle, Seconds alone,
                                std::vector<FlowIndex> after) {
+  return add_sized(flows, handle, {alone.value}, std::move(after));
+}
+
+FlowIndex CappedWays::add_changing_flow(FlowSet& flows, Handle handle,
+                                        const std::vector<Seconds>& alone,
+                                        std::vector<FlowIndex> after) {
+  MEGATWIN_ASSERT(alone.size() == stretches_.size(), alone.size());
+  std::vector<double> times;
+  for (const Seconds time : alone) times.push_back(time.value);
+  const bool same =
+      std::all_of(times.begin(), times.end(), [&](double time) { return time == times.front(); });
+  if (same) times.resize(1);
+  return add_sized(flows, handle, times, std::move(after));
+}
+
+FlowIndex CappedWays::add_sized(FlowSet& flows, Handle handle, const std::vector<double>& alone,
+                                std::vector<FlowIndex> after) {
   const Lane& lane = lanes_[index(handle)];
+  const bool changes = alone.size() > 1;
+  const Seconds start = model::to_seconds(lane.from);
   // Whole bytes, as SimGrid wants them; what rounding takes from the size goes to the latency.
-  const double size =
-      lane.way == 0 ? 0 : std::floor(lane.rate * std::max(0.0, alone.value - lane.latency));
-  if (size < 1) return flows.add_on({.latency = alone, .after = std::move(after)}, 0);
-  const FlowIndex flow = flows.add_on({.size = {size},
-                                       .latency = Seconds{alone.value - size / lane.rate},
-                                       .after = std::move(after)},
-                                      lane.way);
-  sent_.push_back({flow, handle, alone.value});
+  const double size = lane.contended || changes
+                          ? std::floor(lane.rate * std::max(0.0, alone.front() - lane.latency))
+                          : 0;
+  if (size < 1) {
+    return flows.add_on(
+        {.start = start, .latency = Seconds{alone.front()}, .after = std::move(after)}, 0);
+  }
+  const double latency = alone.front() - size / lane.rate;
+  WayIndex way = lane.way;
+  if (changes) {
+    WayIndex& known = changing_ways_[{handle, alone}];
+    if (known == 0) {
+      const std::int32_t cap = flows.add_link(BytesPerSecond{lane.rate});
+      for (std::size_t k = 1; k < alone.size(); ++k) {
+        if (alone[k] == alone[k - 1]) continue;
+        const double moving = std::max(alone[k] - latency, kShortest);
+        changes_.push_back(
+            {.at = Seconds{start_of(k)}, .link = cap, .capacity = BytesPerSecond{size / moving}});
+      }
+      known = way_over(flows, lane, cap);
+    }
+    way = known;
+  }
+  const FlowIndex flow = flows.add_on(
+      {.size = {size}, .start = start, .latency = Seconds{latency}, .after = std::move(after)},
+      way);
+  sent_.push_back({flow, handle, changes ? alone : std::vector<double>{}});
   return flow;
+}
+
+void CappedWays::add_changes(FlowSet& flows) {
+  std::stable_sort(changes_.begin(), changes_.end(),
+                   [](const FlowChange& a, const FlowChange& b) { return a.at < b.at; });
+  for (const FlowChange& change : changes_) {
+    if (change.link >= 0) {
+      flows.change_capacity(change.at, change.link, change.capacity);
+    } else {
+      flows.change_way(change.at, change.way, change.leads);
+    }
+  }
+}
+
+double CappedWays::alone_time(const Sent& sent, double start) const {
+  return changing_duration(
+      stretches_.size() - 1, start, [&](std::size_t k) { return start_of(k + 1); },
+      [&](std::size_t k) { return sent.alone[k]; });
+}
+
+double CappedWays::carries_until(std::int32_t link, double span) const {
+  double bytes = 0;
+  for (std::size_t k = 0; k < stretches_.size() && start_of(k) < span; ++k) {
+    const double end = k + 1 < stretches_.size() ? std::min(span, start_of(k + 1)) : span;
+    bytes += link_in(k, link).bandwidth.value * (end - start_of(k));
+  }
+  return bytes;
+}
+
+BytesPerSecond CappedWays::least_capacity(std::int32_t link, double span) const {
+  BytesPerSecond least = link_in(0, link).bandwidth;
+  for (std::size_t k = 1; k < stretches_.size() && start_of(k) < span; ++k) {
+    least = std::min(least, link_in(k, link).bandwidth);
+  }
+  return least;
+}
+
+// What the flows did to the short links.
+struct CappedWays::Carried {
+  explicit Carried(std::size_t links)
+      : bytes(links), delay(links), first(links, -1), by_others(links) {}
+  std::vector<double> bytes, delay;
+  std::vector<std::int32_t> first;  // Lane of the first flow that was delayed.
+  std::vector<bool> by_others;      // Whether another job sends there.
+};
+
+// Adds a flow to what its links carried, and its delay to the one that held it: one below its own
+// rate, which would hold it alone, else the one with the largest demand for its capacity. Where its
+// way changed, each stretch counts for its part of the flow's time.
+void CappedWays::carry(const Sent& sent, const Flow& flow, double start, double end, double span,
+                       Carried& out) const {
+  const Lane& lane = lanes_[index(sent.lane)];
+  const bool other = lane.user.kind == FlowUser::Kind::Background;
+  // Another job sends on after the step; its own delay is not the step's.
+  const double size = other ? std::min(flow.size.value * std::min(1.0, span / end),
+                                       lane.rate * std::max(0.0, std::min(end, span) - start))
+                            : flow.size.value;
+  std::int32_t narrowest = -1, below = -1;
+  double most = 0, least = lane.rate;
+  for (std::size_t k = 0; k < stretches_.size(); ++k) {
+    const double from = std::max(start, start_of(k));
+    const double to = k + 1 < stretches_.size() ? std::min(end, start_of(k + 1)) : end;
+    if (to <= from) continue;
+    const double part = stretches_.size() == 1 ? 1 : (to - from) / (end - start);
+    for (const std::int32_t link : lane.links[k]) {
+      const std::int32_t number = number_[index(link)];
+      out.bytes[index(number)] += part * size;
+      if (other) out.by_others[index(number)] = true;
+      const double capacity = link_in(k, link).bandwidth.value;
+      if (capacity < least) least = capacity, below = number;
+      const double wanted = demand_[k][index(link)] / capacity;
+      if (wanted > most) most = wanted, narrowest = number;
+    }
+  }
+  if (below >= 0) narrowest = below;
+  const double alone = sent.alone.empty() ? flow.latency.value + flow.size.value / lane.rate
+                                          : alone_time(sent, start);
+  const double late = end - start - alone;
+  if (other || narrowest < 0 || late <= kRounding * alone) return;
+  out.delay[index(narrowest)] += late;
+  if (out.first[index(narrowest)] < 0) out.first[index(narrowest)] = sent.lane;
 }
 
 std::vector<LinkLoad> CappedWays::loads(const FlowSet& flows, const std::vector<Seconds>& finish,
                                         Seconds span, std::size_t count) const {
-  std::vector<double> carried(links_.size()), delay(links_.size());
-  // Adds a flow to what its links carried. Gives the link that held it: one below its own rate,
-  // which would hold it alone, else the one with the largest demand for its capacity.
-  const auto carry = [&](const Lane& lane, double size) {
-    std::int32_t narrowest = -1, below = -1;
-    double most = 0, least = lane.rate;
-    for (const std::int32_t link : lane.links) {
-      const std::int32_t number = number_[index(link)];
-      carried[index(number)] += size;
-      const double capacity = topology_.link(LinkId{link}).bandwidth.value;
-      if (capacity < least) least = capacity, below = number;
-      const double wanted = demand_[index(link)] / capacity;
-      if (wanted > most) most = wanted, narrowest = number;
-    }
-    return below >= 0 ? below : narrowest;
-  };
+  Carried carried(links_.size());
   for (const Sent& sent : sent_) {
     const Flow& flow = flows.flows()[index(sent.flow)];
     double start = flow.start.value;
     for (const FlowIndex before : flows.after(sent.flow)) {
       start = std::max(start, finish[index(before)].value);
     }
-    const Lane& lane = lanes_[index(sent.lane)];
-    const double end = finish[index(sent.flow)].value;
-    if (lane.user.kind == FlowUser::Kind::Background) {
-      // Another job sends on after the step; its own delay is not the step's.
-      carry(lane, flow.size.value * std::min(1.0, span.value / end));
-      continue;
-    }
-    const std::int32_t narrowest = carry(lane, flow.size.value);
-    const double late = end - start - sent.alone;
-    if (late > kRounding * sent.alone) delay[index(narrowest)] += late;
+    carry(sent, flow, start, finish[index(sent.flow)].value, span.value, carried);
   }
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    if (delay[i] > 0) order.push_back(i);
+    if (carried.delay[i] > 0) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return delay[a] > delay[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return carried.delay[a] > carried.delay[b];
+  });
   order.resize(std::min(order.size(), count));
   std::vector<LinkLoad> loads;
   for (const std::size_t i : order) {
-    const LinkId id{links_[i]};
-    LinkLoad load{.link = topology_.link_name(id),
-                  .capacity = topology_.link(id).bandwidth,
-                  .demand = BytesPerSecond{demand_[index(id.value)]},
-                  .carried = model::Bytes{carried[i]},
-                  .delay = Seconds{delay[i]}};
-    // What others send after the step is faster than what they send beside it.
-    load.carried = std::min(load.carried, load.capacity * span);
-    load.full = ratio(load.carried / (load.capacity * span));
-    name_users(id, load);
+    const std::int32_t link = links_[i];
+    double demand = 0;
+    for (const std::vector<double>& by_link : demand_) {
+      demand = std::max(demand, by_link[index(link)]);
+    }
+    LinkLoad load{.link = stretches_.front().topology->link_name(LinkId{link}),
+                  .capacity = least_capacity(link, span.value),
+                  .demand = BytesPerSecond{demand},
+                  .carried = model::Bytes{carried.bytes[i]},
+                  .delay = Seconds{carried.delay[i]},
+                  .first_delayed = to_text(lanes_[index(carried.first[i])].user)};
+    const model::Bytes most{carries_until(link, span.value)};
+    // Of another job it is known when its flow ends, not how much of it went beside the step: it
+    // may be faster after it.
+    if (carried.by_others[i]) load.carried = std::min(load.carried, most);
+    load.full = ratio(load.carried / most);
+    name_users(link, load);
     loads.push_back(std::move(load));
   }
   return loads;
 }
 
 // Ranks that do the same are named together.
-void CappedWays::name_users(LinkId link, LinkLoad& load) const {
+void CappedWays::name_users(std::int32_t link, LinkLoad& load) const {
   std::vector<std::pair<std::string, std::vector<int>>> alike;
   for (const Lane& lane : lanes_) {
-    if (std::find(lane.links.begin(), lane.links.end(), link.value) == lane.links.end()) continue;
+    const bool uses = std::any_of(lane.links.begin(), lane.links.end(), [&](const auto& links) {
+      return std::find(links.begin(), links.end(), link) != links.end();
+    });
+    if (!uses) continue;
     ++load.num_users;
     const std::string text = to_text(lane.user);
     if (alike.empty() || alike.back().first != text) alike.push_back({text, {}});

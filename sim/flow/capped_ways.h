@@ -1,16 +1,21 @@
 // Flows that never run faster than a rate of their own, whatever the links allow: what a library
 // reaches alone on its way. A link whose users' rates sum to no more than its capacity can delay
 // nobody, whatever the timing; such links are left out, and a flow without other links ends by its
-// closed form. Exact for max-min sharing: there every user has its own rate.
+// closed form. Exact for max-min sharing: there every user has its own rate. Links and routes may
+// change within the step, from stretch to stretch of time: what is under way then goes on with what
+// it has left.
 #ifndef MEGATWIN_SIM_FLOW_CAPPED_WAYS_H_
 #define MEGATWIN_SIM_FLOW_CAPPED_WAYS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/topology/router.h"
 #include "model/topology/topology.h"
+#include "model/units.h"
 #include "sim/flow/flow_set.h"
 
 namespace megatwin::sim {
@@ -34,22 +39,48 @@ struct LinkLoad {
   model::Seconds delay;  // Of the job's flows for which it was the narrowest, summed.
   int num_users = 0;
   std::vector<std::string> users;  // The first few, ranks that do the same in one.
+  std::string first_delayed;       // Of the job's: whose flow it delayed first.
+};
+
+// The network in one stretch of the step, which ends where the next begins. The first starts at 0.
+struct NetworkStretch {
+  model::Instant from;
+  const model::Topology* topology = nullptr;
 };
 
 class CappedWays {
  public:
   using Handle = std::int32_t;
-  explicit CappedWays(const model::Topology& topology) : topology_(topology) {}
+  explicit CappedWays(const model::Topology& topology)
+      : CappedWays(std::vector<NetworkStretch>{{.topology = &topology}}) {}
+  // Topologies of the same vertices and links, of which bandwidths and what is up may differ.
+  explicit CappedWays(std::vector<NetworkStretch> stretches);
 
-  // A user on `route` with `rate` when alone.
-  Handle add(const model::Route& route, model::BytesPerSecond rate, const FlowUser& user);
+  // A user on `route` with `rate` when alone, in one stretch; without a rate it is not there.
+  struct Way {
+    model::Route route;
+    model::BytesPerSecond rate;
+  };
+  // One way for each stretch. Requires: a rate in one of them.
+  Handle add(const std::vector<Way>& ways, const FlowUser& user);
+  // Work that holds no link, one piece at a time.
+  Handle add_lone();
   // After the last user: finds the links that can be short. Returns the set to add flows to.
   FlowSet settle();
 
-  bool contended(Handle handle) const { return lanes_[index(handle)].way != 0; }
+  // By link: whether a user of the job's own is on it, in any stretch.
+  const std::vector<bool>& used() const { return used_; }
+  bool contended(Handle handle) const { return lanes_[index(handle)].contended; }
   // A flow that takes exactly `alone` when nothing delays it. Requires: settle().
   FlowIndex add_flow(FlowSet& flows, Handle handle, model::Seconds alone,
                      std::vector<FlowIndex> after);
+  // The same where that depends on the stretch: one duration for each, of which a flow does in each
+  // stretch the part that its time there is of the whole.
+  FlowIndex add_changing_flow(FlowSet& flows, Handle handle,
+                              const std::vector<model::Seconds>& alone,
+                              std::vector<FlowIndex> after);
+  // After the last flow, before the set is run: tells it what changes when.
+  void add_changes(FlowSet& flows);
   int num_contended_links() const { return static_cast<int>(links_.size()); }
 
   // By delay, the worst first, at most `count` of those that delayed anybody.
@@ -59,25 +90,48 @@ class CappedWays {
  private:
   struct Lane {
     FlowUser user;
-    std::vector<std::int32_t> links;  // Of the topology; after settle() only the short ones.
+    // By stretch: of the topology; after settle() only the short ones.
+    std::vector<std::vector<std::int32_t>> links;
+    std::vector<bool> there;  // By stretch.
     double rate = 0;
     double latency = 0;
+    model::Instant from;
+    bool contended = false;
     WayIndex way = 0;
   };
   struct Sent {
     FlowIndex flow;
     Handle lane;
-    double alone;
+    std::vector<double> alone;  // One for all stretches, or one for each.
   };
-  void name_users(model::LinkId link, LinkLoad& load) const;
+  WayIndex way_over(FlowSet& flows, const Lane& lane, std::int32_t cap);
+  FlowIndex add_sized(FlowSet& flows, Handle handle, const std::vector<double>& alone,
+                      std::vector<FlowIndex> after);
+  double alone_time(const Sent& sent, double start) const;
+  struct Carried;
+  void carry(const Sent& sent, const Flow& flow, double start, double end, double span,
+             Carried& out) const;
+  const model::Link& link_in(std::size_t stretch, std::int32_t link) const {
+    return stretches_[stretch].topology->link(model::LinkId{link});
+  }
+  double start_of(std::size_t stretch) const {
+    return model::to_seconds(stretches_[stretch].from).value;
+  }
+  // Bytes that a link lets through until `span`, and the least that it carries on the way there.
+  double carries_until(std::int32_t link, double span) const;
+  model::BytesPerSecond least_capacity(std::int32_t link, double span) const;
+  void name_users(std::int32_t link, LinkLoad& load) const;
   static std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
 
-  const model::Topology& topology_;
+  std::vector<NetworkStretch> stretches_;
   std::vector<Lane> lanes_;
-  std::vector<double> demand_;        // By link of the topology.
+  std::vector<std::vector<double>> demand_;  // By stretch and link of the topology.
+  std::vector<bool> used_;
   std::vector<std::int32_t> number_;  // Of a short link in the set; −1.
   std::vector<std::int32_t> links_;   // The short links.
   std::vector<Sent> sent_;
+  std::vector<FlowChange> changes_;
+  std::map<std::pair<Handle, std::vector<double>>, WayIndex> changing_ways_;
 };
 
 }  // namespace megatwin::sim

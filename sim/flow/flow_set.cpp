@@ -55,6 +55,25 @@ std::int32_t FlowSet::add_link(model::BytesPerSecond capacity) {
   return static_cast<std::int32_t>(capacities_.size()) - 1;
 }
 
+void FlowSet::change_capacity(model::Seconds at, std::int32_t link,
+                              model::BytesPerSecond capacity) {
+  MEGATWIN_ASSERT(link >= 0 && static_cast<std::size_t>(link) < capacities_.size(), link);
+  MEGATWIN_ASSERT(capacity.value > 0, link);
+  change({.at = at, .link = link, .capacity = capacity});
+}
+
+void FlowSet::change_way(model::Seconds at, WayIndex way, WayIndex leads) {
+  MEGATWIN_ASSERT(way > 0 && static_cast<std::size_t>(way) < way_ends_.size(), way);
+  MEGATWIN_ASSERT(leads >= 0 && static_cast<std::size_t>(leads) < way_ends_.size(), leads);
+  change({.at = at, .way = way, .leads = leads});
+}
+
+void FlowSet::change(const FlowChange& change) {
+  MEGATWIN_ASSERT(change.at.value > 0, change.at.value);
+  MEGATWIN_ASSERT(changes_.empty() || changes_.back().at <= change.at, change.at.value);
+  changes_.push_back(change);
+}
+
 std::span<const std::int32_t> FlowSet::links_of(FlowIndex flow) const {
   return links_on(flows_[static_cast<std::size_t>(flow)].way);
 }

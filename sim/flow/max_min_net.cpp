@@ -1,5 +1,8 @@
+#include <limits>
+#include <numeric>
 #include <queue>
 #include <utility>
+#include <vector>
 
 #include "model/assert.h"
 #include "sim/flow/flow_net.h"
@@ -19,6 +22,8 @@ class MaxMinRun {
     waits_for_.resize(count);
     ready_.resize(count);
     routes_.assign(flows.num_ways(), -1);
+    leads_.resize(flows.num_ways());
+    std::iota(leads_.begin(), leads_.end(), WayIndex{0});
     index_followers();
     for (FlowIndex i = 0; i < static_cast<FlowIndex>(count); ++i) {
       ready_[as_index(i)] = flows.flows()[as_index(i)].start.value;
@@ -28,16 +33,19 @@ class MaxMinRun {
   }
 
   std::vector<Seconds> run() {
-    std::vector<FlowIndex> ended;
+    constexpr double kNever = std::numeric_limits<double>::infinity();
     for (;;) {
       const std::optional<Seconds> end = network_.next_completion();
       if (starts_.empty() && !end) break;
-      if (starts_.empty() || (end && end->value <= starts_.top().first)) {
-        ended.clear();
-        network_.advance(*end, ended);
-        for (const FlowIndex flow : ended) complete(flow, network_.now());
+      const double start = starts_.empty() ? kNever : starts_.top().first;
+      const double change =
+          next_change_ < flows_.changes().size() ? flows_.changes()[next_change_].at.value : kNever;
+      if (end && end->value <= std::min(start, change)) {
+        advance(end->value);
+      } else if (change <= start) {
+        change_at(change);
       } else {
-        start_all_at(starts_.top().first);
+        start_all_at(start);
       }
     }
     for (const Seconds end : finish_) MEGATWIN_ASSERT(end.value >= 0, "a flow never ended");
@@ -63,9 +71,46 @@ class MaxMinRun {
   }
 
   std::int32_t route_of(WayIndex way) {
-    std::int32_t& route = routes_[as_index(way)];
-    if (route < 0) route = network_.route(flows_.links_on(way));
+    const WayIndex leads = leads_[as_index(way)];
+    std::int32_t& route = routes_[as_index(leads)];
+    if (route < 0) route = network_.route(flows_.links_on(leads));
     return route;
+  }
+
+  void advance(double time) {
+    ended_.clear();
+    network_.advance(Seconds{time}, ended_);
+    for (const FlowIndex flow : ended_) complete(flow, network_.now());
+  }
+
+  void change_at(double time) {
+    advance(time);
+    const std::vector<FlowChange>& changes = flows_.changes();
+    for (; next_change_ < changes.size() && changes[next_change_].at.value <= time;
+         ++next_change_) {
+      const FlowChange& change = changes[next_change_];
+      if (change.link >= 0) {
+        network_.set_capacity(change.link, change.capacity);
+      } else {
+        lead(change.way, change.leads);
+      }
+    }
+  }
+
+  // Flows of `way` go on over other links; those of other ways over the same links stay.
+  void lead(WayIndex way, WayIndex leads) {
+    const WayIndex before = std::exchange(leads_[as_index(way)], leads);
+    if (before == 0 || routes_[as_index(before)] < 0) return;
+    const std::int32_t left = routes_[as_index(before)];
+    for (const auto& [flow, size] : network_.take_all(left)) {
+      if (flows_.flows()[as_index(flow)].way != way) {
+        network_.start_on(flow, size, left);
+      } else if (leads == 0) {
+        complete(flow, network_.now());
+      } else {
+        network_.start_on(flow, size, route_of(way));
+      }
+    }
   }
 
   void enter(FlowIndex flow) {
@@ -73,14 +118,12 @@ class MaxMinRun {
   }
 
   void start_all_at(double time) {
-    std::vector<FlowIndex> ended;
-    network_.advance(Seconds{time}, ended);
-    for (const FlowIndex flow : ended) complete(flow, network_.now());
+    advance(time);
     while (!starts_.empty() && starts_.top().first <= time) {
       const FlowIndex flow = starts_.top().second;
       starts_.pop();
       const Flow& started = flows_.flows()[as_index(flow)];
-      if (started.size.value > 0 && started.way != 0) {
+      if (started.size.value > 0 && leads_[as_index(started.way)] != 0) {
         network_.start_on(flow, started.size, route_of(started.way));
       } else {
         complete(flow, Seconds{time});
@@ -109,6 +152,9 @@ class MaxMinRun {
   std::vector<std::size_t> first_follower_;
   std::vector<FlowIndex> followers_;
   std::vector<std::int32_t> routes_;  // Of the network, by way.
+  std::vector<WayIndex> leads_;       // Whose links a way has at present.
+  std::vector<FlowIndex> ended_;
+  std::size_t next_change_ = 0;
 };
 
 class MaxMinNet : public FlowNet {

@@ -91,6 +91,28 @@ void MaxMinNetwork::start_on(FlowNumber flow, model::Bytes size, std::int32_t nu
   touch(bundle);
 }
 
+void MaxMinNetwork::set_capacity(std::int32_t link, model::BytesPerSecond capacity) {
+  MEGATWIN_ASSERT(capacity.value > 0, "link ", link);
+  links_[as_index(link)].capacity = capacity.value;
+  touched_.push_back(link);
+}
+
+std::vector<MaxMinNetwork::Left> MaxMinNetwork::take_all(std::int32_t number) {
+  std::vector<Left> taken;
+  Bundle& bundle = bundles_[as_index(number)];
+  if (bundle.pending.empty()) return taken;
+  solve();
+  catch_up(bundle);
+  for (; !bundle.pending.empty(); bundle.pending.pop()) {
+    const Pending& next = bundle.pending.top();
+    taken.push_back({next.flow, model::Bytes{next.served_at_end - bundle.served}});
+  }
+  ++bundle.version;
+  touch(bundle);
+  leave_links(number);
+  return taken;
+}
+
 std::optional<model::Seconds> MaxMinNetwork::next_completion() {
   solve();
   while (!completions_.empty()) {

@@ -30,6 +30,15 @@ class MaxMinNetwork {
   std::int32_t route(std::span<const std::int32_t> links) { return bundle_of(links); }
   void start_on(FlowNumber flow, model::Bytes size, std::int32_t route);
 
+  // From now on the link carries this much. Requires: above 0.
+  void set_capacity(std::int32_t link, model::BytesPerSecond capacity);
+  // Ends all flows of a route early and says what each had left, the next to end first.
+  struct Left {
+    FlowNumber flow;
+    model::Bytes size;
+  };
+  std::vector<Left> take_all(std::int32_t route);
+
   // When the next flow ends, if nothing else happens.
   std::optional<model::Seconds> next_completion();
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <map>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -24,6 +25,8 @@ constexpr int kNoPlugin = 41, kNoAnswer = 42;  // What the child may say besides
 struct PlainProblem {
   std::vector<double> capacity, size, start, latency;
   std::vector<std::int32_t> first_link, links, first_after, after;
+  std::vector<double> capacity_at, new_capacity, way_at;
+  std::vector<std::int32_t> capacity_link, way_flow, first_new_link, new_links;
 
   explicit PlainProblem(const FlowSet& flows) {
     for (const model::BytesPerSecond c : flows.capacities()) capacity.push_back(c.value);
@@ -39,6 +42,32 @@ struct PlainProblem {
     }
     first_link.push_back(static_cast<std::int32_t>(links.size()));
     first_after.push_back(static_cast<std::int32_t>(after.size()));
+    add_changes(flows);
+  }
+
+  void add_changes(const FlowSet& flows) {
+    std::multimap<WayIndex, FlowIndex> users;
+    if (!flows.changes().empty()) {
+      for (FlowIndex i = 0; i < static_cast<FlowIndex>(flows.size()); ++i) {
+        users.emplace(flows.flows()[static_cast<std::size_t>(i)].way, i);
+      }
+    }
+    for (const FlowChange& change : flows.changes()) {
+      if (change.link >= 0) {
+        capacity_at.push_back(change.at.value);
+        capacity_link.push_back(change.link);
+        new_capacity.push_back(change.capacity.value);
+        continue;
+      }
+      const auto [first, last] = users.equal_range(change.way);
+      for (auto user = first; user != last; ++user) {
+        way_at.push_back(change.at.value);
+        way_flow.push_back(user->second);
+        first_new_link.push_back(static_cast<std::int32_t>(new_links.size()));
+        for (const std::int32_t link : flows.links_on(change.leads)) new_links.push_back(link);
+      }
+    }
+    first_new_link.push_back(static_cast<std::int32_t>(new_links.size()));
   }
 
   MegatwinFlowProblem view() const {
@@ -51,7 +80,16 @@ struct PlainProblem {
             .first_link = first_link.data(),
             .links = links.data(),
             .first_after = first_after.data(),
-            .after = after.data()};
+            .after = after.data(),
+            .num_capacity_changes = static_cast<std::int32_t>(capacity_at.size()),
+            .capacity_at = capacity_at.data(),
+            .capacity_link = capacity_link.data(),
+            .new_capacity = new_capacity.data(),
+            .num_way_changes = static_cast<std::int32_t>(way_at.size()),
+            .way_at = way_at.data(),
+            .way_flow = way_flow.data(),
+            .first_new_link = first_new_link.data(),
+            .new_links = new_links.data()};
   }
 };
 

@@ -20,6 +20,19 @@ struct MegatwinFlowProblem {
   const int32_t* links;
   const int32_t* first_after;  // num_flows + 1.
   const int32_t* after;
+  // Links that change, in ascending order of time: from capacity_at[i] on, capacity_link[i] carries
+  // new_capacity[i].
+  int32_t num_capacity_changes;
+  const double* capacity_at;
+  const int32_t* capacity_link;
+  const double* new_capacity;
+  // Flows that change their way, in ascending order of time: from way_at[i] on, way_flow[i] uses
+  // new_links[first_new_link[i] … first_new_link[i + 1]); with none of them it ends there.
+  int32_t num_way_changes;
+  const double* way_at;
+  const int32_t* way_flow;
+  const int32_t* first_new_link;  // num_way_changes + 1.
+  const int32_t* new_links;
 };
 
 // Writes num_flows ends to `finish`; 0 when all ended.

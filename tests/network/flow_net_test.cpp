@@ -127,5 +127,83 @@ TEST(FlowNet, EqualFlowsEndTogether) {
   for (const Seconds end : *finish) EXPECT_NEAR(end.value, 1.0, 1e-12);
 }
 
+// Ends of the same flows by every net that shares links as told.
+void expect_ends(const FlowSet& flows, const std::vector<double>& want, bool alone) {
+  for (const auto& net : {make_max_min_net(), make_analytic_net()}) {
+    if (!alone && net->name() == "analytic") continue;
+    const auto finish = net->finish_times(flows);
+    ASSERT_TRUE(finish);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_NEAR((*finish)[i].value, want[i], 1e-12) << net->name() << ", flow " << i;
+    }
+  }
+}
+
+// 1 GB over 50 GB/s. At 10 ms, 0.5 GB is there; at 25 GB/s the rest takes 20 ms: 30 ms. A flow that
+// starts at 40 ms takes 40 ms at 25 GB/s.
+TEST(FlowChanges, LinkHalvedInMidFlow) {
+  FlowSet flows = one_link(50e9);
+  flows.add({.size = {1e9}}, Links{0});
+  flows.add({.size = {1e9}, .start = {40e-3}}, Links{0});
+  flows.change_capacity(Seconds{10e-3}, 0, BytesPerSecond{25e9});
+  expect_ends(flows, {30e-3, 80e-3}, true);
+}
+
+// As above, but whole again from 20 ms: 0.5 GB by 10 ms, 0.25 GB more by 20 ms, and 0.25 GB at 50
+// GB/s take 5 ms: 25 ms. The later flow finds nothing wrong: 40 + 20 = 60 ms.
+TEST(FlowChanges, LinkHalvedForAWhile) {
+  FlowSet flows = one_link(50e9);
+  flows.add({.size = {1e9}}, Links{0});
+  flows.add({.size = {1e9}, .start = {40e-3}}, Links{0});
+  flows.change_capacity(Seconds{10e-3}, 0, BytesPerSecond{25e9});
+  flows.change_capacity(Seconds{20e-3}, 0, BytesPerSecond{50e9});
+  expect_ends(flows, {25e-3, 60e-3}, true);
+}
+
+// Two of 1 GB share 50 GB/s until 10 ms: 0.25 GB each. Then 10 GB/s for both, 5 each: 0.75 GB take
+// 150 ms: 160 ms.
+TEST(FlowChanges, WhoSharesGoesOnSharing) {
+  FlowSet flows = one_link(50e9);
+  flows.add({.size = {1e9}}, Links{0});
+  flows.add({.size = {1e9}}, Links{0});
+  flows.change_capacity(Seconds{10e-3}, 0, BytesPerSecond{10e9});
+  expect_ends(flows, {160e-3, 160e-3}, false);
+}
+
+// 1 GB on a link of 50 GB/s goes over to one of 25 at 10 ms, with 0.5 GB left. There 0.75 GB began
+// at 0, of which 0.5 GB are left. Both at 12.5 GB/s: 10 + 40 = 50 ms.
+TEST(FlowChanges, WayThatLeadsElsewhereTakesItsFlowsAlong) {
+  FlowSet flows({BytesPerSecond{50e9}, BytesPerSecond{25e9}});
+  const WayIndex first = flows.add_way(Links{0}), second = flows.add_way(Links{1});
+  flows.add_on({.size = {1e9}}, first);
+  flows.add_on({.size = {0.75e9}}, second);
+  flows.change_way(Seconds{10e-3}, first, second);
+  expect_ends(flows, {50e-3, 50e-3}, false);
+}
+
+// Two ways over one link of 50 GB/s, 1 GB each. At 10 ms each has moved 0.25 GB and the second way
+// leads nowhere: its flow ends, what comes after it starts, and the first has 0.75 GB at 50 GB/s:
+// 10 + 15 = 25 ms.
+TEST(FlowChanges, WayThatLeadsNowhereEndsItsFlowsOnly) {
+  FlowSet flows({BytesPerSecond{50e9}, BytesPerSecond{1e9}});
+  flows.add_on({.size = {1e9}}, flows.add_way(Links{0}));
+  const WayIndex second = flows.add_way(Links{0});
+  const FlowIndex cut = flows.add_on({.size = {1e9}}, second);
+  flows.add({.size = {1e6}, .after = {cut}}, Links{1});
+  flows.add_on({.size = {1e9}, .start = {20e-3}}, second);
+  flows.change_way(Seconds{10e-3}, second, 0);
+  expect_ends(flows, {25e-3, 10e-3, 11e-3, 20e-3}, false);
+}
+
+// Changes before the first flow and after the last.
+TEST(FlowChanges, ThatNobodyMeetsChangeNothing) {
+  FlowSet flows = one_link(50e9);
+  flows.add({.size = {1e9}, .start = {10e-3}}, Links{0});
+  flows.change_capacity(Seconds{2e-3}, 0, BytesPerSecond{1e9});
+  flows.change_capacity(Seconds{5e-3}, 0, BytesPerSecond{50e9});
+  flows.change_capacity(Seconds{31e-3}, 0, BytesPerSecond{1e9});
+  expect_ends(flows, {30e-3}, true);
+}
+
 }  // namespace
 }  // namespace megatwin::sim

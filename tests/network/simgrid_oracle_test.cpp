@@ -1,5 +1,7 @@
 // Our solver and SimGrid end every flow at the same time, on a rail-optimised fabric of eight
 // machines with hashed ways over four spines at oversubscription 2.
+#include <random>
+
 #include "tests/network/against_simgrid.h"
 
 namespace megatwin::sim {
@@ -87,6 +89,42 @@ TEST(SimgridPlugin, IsMissedWithAReason) {
   const auto finish = make_simgrid_net("no/such/plugin.so")->finish_times(flows);
   ASSERT_FALSE(finish);
   EXPECT_EQ(finish.error()[0].message.find("SimGrid's plug-in cannot be loaded: no/such"), 0U);
+}
+
+// Forty times a link gets wider or narrower, a way leads over that of another flow, or nowhere.
+void change_at_random(FlowSet& flows, unsigned seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::size_t count) {
+    return static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(count));
+  };
+  for (int i = 1; i <= 40; ++i) {
+    const model::Seconds at{1e-4 * i};
+    const FlowIndex flow = below(flows.size()), other = below(flows.size());
+    const auto links = flows.links_of(flow);
+    if (i % 3 != 0) {
+      const std::int32_t link = links[static_cast<std::size_t>(below(links.size()))];
+      flows.change_capacity(at, link, model::BytesPerSecond{1e9 * (1 + below(60))});
+    } else {
+      flows.change_way(at, flows.flows()[static_cast<std::size_t>(flow)].way,
+                       i % 9 == 0 ? 0 : flows.flows()[static_cast<std::size_t>(other)].way);
+    }
+  }
+}
+
+TEST_F(SimgridOracle, AgreesOnLinksAndWaysThatChange) {
+  for (const unsigned seed : {1U, 2U, 3U, 4U}) {
+    const RandomFlows what{.pattern = Pattern::Random, .count = 400, .seed = seed, .stagger = 4e-3};
+    FlowSet flows = flows_of(what, false);
+    const auto before = make_max_min_net()->finish_times(flows);
+    change_at_random(flows, seed);
+    EXPECT_GE(sharing(flows), 0.3);
+    expect_equal(flows);
+    // The changes strike.
+    const auto after = make_max_min_net()->finish_times(flows);
+    std::size_t moved = 0;
+    for (std::size_t i = 0; i < before->size(); ++i) moved += (*before)[i] != (*after)[i] ? 1 : 0;
+    EXPECT_GE(moved, 40U);
+  }
 }
 
 }  // namespace

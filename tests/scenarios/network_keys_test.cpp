@@ -90,6 +90,49 @@ TEST(DisturbanceKeys, NameTheirGpu) {
   EXPECT_EQ(to_text(down), "flapping-link n0/nic0 - leaf0 down 99.9999 ms of every 100 ms");
 }
 
+TEST(DisturbanceKeys, HaveAWindow) {
+  const model::Job job =
+      job_of("{type: fat-tree}",
+             "disturbances:\n"
+             "  - {kind: slow-gpu, rank: 1, factor: 2, start: 4 ms, until: 10 ms}\n"
+             "  - {kind: jitter, deviation: 2 %, start: 1 s, duration: 250 us}\n"
+             "  - {kind: dead-nic, nic: n0/nic0, until: 3 ms}\n"
+             "  - {kind: jitter, deviation: 2 %, start: 5 ms}\n"
+             "  - {kind: jitter, deviation: 2 %}\n");
+  ASSERT_EQ(job.disturbances.size(), 5U);
+  EXPECT_EQ(job.disturbances[0].start.ns, 4'000'000);
+  EXPECT_EQ(job.disturbances[0].until->ns, 10'000'000);
+  EXPECT_EQ(job.disturbances[1].until->ns, 1'000'250'000);
+  EXPECT_EQ(window_of(job.disturbances[0]), " from 4 ms until 10 ms");
+  EXPECT_EQ(window_of(job.disturbances[2]), " until 3 ms");
+  EXPECT_EQ(window_of(job.disturbances[3]), " from 5 ms on");
+  EXPECT_EQ(window_of(job.disturbances[4]), "");
+  EXPECT_TRUE(job.disturbances[0].holds_at({4'000'000}));
+  EXPECT_FALSE(job.disturbances[0].holds_at({3'999'999}));
+  EXPECT_FALSE(job.disturbances[0].holds_at({10'000'000}));
+}
+
+TEST(DisturbanceKeys, WindowsThatMeanNothingAreRefused) {
+  const auto fault = [](const std::string& entry) {
+    return faults("{type: fat-tree}", "disturbances:\n  - {" + entry + "}\n");
+  };
+  const std::string slow = "kind: slow-gpu, rank: 1, factor: 2, ";
+  EXPECT_NE(fault(slow + "start: 4").find("no unit"), std::string::npos);
+  EXPECT_NE(fault(slow + "start: 4 ms, until: 4 ms").find("is not after start"), std::string::npos);
+  EXPECT_NE(fault(slow + "start: 4 ms, until: 2 ms").find("is not after start"), std::string::npos);
+  EXPECT_NE(fault(slow + "until: 2 ms, duration: 2 ms").find("one of until and duration"),
+            std::string::npos);
+  EXPECT_NE(fault(slow + "duration: 0 ms"), "");
+  EXPECT_NE(fault(slow + "start: 1 ms, duration: 0.1 ns").find("shorter than the nanosecond"),
+            std::string::npos);
+  EXPECT_EQ(fault(slow + "start: 0 ms, until: 4 ms"), "");
+  EXPECT_NE(fault("kind: expert-imbalance, factor: 2, start: 4 ms").find("goes by the tokens"),
+            std::string::npos);
+  EXPECT_NE(
+      fault("kind: slow-storage, bandwidth: 1 GB/s, until: 4 ms").find("written between steps"),
+      std::string::npos);
+}
+
 TEST(DisturbanceKeys, AreRefusedWithPlaceAndReason) {
   const auto fault = [](const std::string& entry) {
     return faults("{type: fat-tree}", "disturbances:\n  - " + entry + "\n");

@@ -1,0 +1,272 @@
+// Disturbances that begin or end within the step: what is under way then goes on at the new rate
+// from that instant.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/simulate/job_fixture.h"
+
+namespace megatwin::tests {
+namespace {
+
+using model::EventKind;
+using model::EventRecord;
+using model::Instant;
+using sim::SimulationReport;
+
+// Llama 3 8B on eight DGX H100, a replica a machine, or two stages; nothing hides reductions.
+model::Job job_of(const std::string& disturbance, const std::string& network = "analytic",
+                  int pipeline = 1) {
+  return job_from(
+      "model: {name: llama-3-8b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 8}], fabric: {type: rail-optimized-fat-tree, "
+      "routing: spray}}\n"
+      "software: {framework: megatron-2021}\n"
+      "plan: {tensor: 8, pipeline: " +
+      std::to_string(pipeline) + ", data: " + std::to_string(8 / pipeline) +
+      ", micro_batch: 1, global_batch: " + std::to_string(64 / pipeline) +
+      "}\nnetwork: " + network + "\nseed: 3\n" +
+      (disturbance.empty() ? "" : "disturbances: [" + disturbance + "]\n"));
+}
+
+SimulationReport run(const model::Job& job) {
+  return report_of(job, {.timeline = true, .sensitivities = false});
+}
+SimulationReport run(const std::string& disturbance, const std::string& network = "analytic",
+                     int pipeline = 1) {
+  return run(job_of(disturbance, network, pipeline));
+}
+std::int64_t step_ns(const SimulationReport& report) {
+  return model::round_to_instant(report.step_time).ns;
+}
+std::string at_ms(double ms) { return std::to_string(ms) + " ms"; }
+
+const std::vector<std::string> kKinds{
+    "kind: slow-gpu, rank: 13, factor: 1.5",
+    "kind: jitter, deviation: 3 %",
+    "kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: 4",
+    "kind: flapping-link, from: n0/nic0, to: rail0/leaf0, down: 5 ms, every: 10 ms",
+    "kind: pcie-width, at: n0/nic3, lanes: 2",
+    "kind: dead-nic, nic: n3/nic2",
+    "kind: background, from: n0/gpu0, to: n3/gpu0, rate: 50 GB/s",
+};
+
+// A window that holds the whole step is no window.
+TEST(TimedDisturbances, OverTheWholeStepAreTheUntimedOnes) {
+  for (const std::string& kind : kKinds) {
+    for (const int pipeline : {1, 2}) {
+      const std::int64_t always = step_ns(run("{" + kind + "}", "analytic", pipeline));
+      const std::int64_t timed =
+          step_ns(run("{" + kind + ", start: 0 s, until: 1000 s}", "analytic", pipeline));
+      EXPECT_NEAR(static_cast<double>(timed), static_cast<double>(always), 100) << kind;
+    }
+  }
+}
+
+// Tensor, context and expert groups that leave a machine, on links that are short already, and
+// weights sharded over replicas: as above, but for latencies, which shared transfers pay apart.
+TEST(TimedDisturbances, OverTheWholeStepAreTheUntimedOnesOfSharedAdaptersToo) {
+  const std::string head =
+      "cluster: {nodes: [{type: dgx-h100, count: 4}], fabric: {type: rail-optimized-fat-tree, "
+      "routing: spray}}\nseed: 3\nplan: {micro_batch: 1, ";
+  const std::vector<std::string> jobs{
+      "model: {name: mixtral-8x7b, sequence_length: 4096}\n" + head +
+          "tensor: 2, expert: 8, pipeline: 2, data: 8, global_batch: 64, zero: 1, recompute: full, "
+          "sequence_parallel: true}\n",
+      "model: {name: llama-3-8b, sequence_length: 4096}\n" + head +
+          "tensor: 16, pipeline: 2, data: 1, sequence_parallel: true, global_batch: 8}\n",
+      "model: {name: llama-3-8b, sequence_length: 4096}\n" + head +
+          "tensor: 2, data: 16, zero: 3, sequence_parallel: true, global_batch: 32}\n"};
+  for (const std::string& job : jobs) {
+    for (const std::size_t kind : {0U, 2U, 4U, 5U, 6U}) {
+      const auto step = [&](const std::string& window) {
+        return report_of(job_from(job + "disturbances: [{" + kKinds[kind] + window + "}]\n"),
+                         {.sensitivities = false});
+      };
+      const SimulationReport always = step(""), whole = step(", start: 0 s, until: 1000 s");
+      EXPECT_NEAR(ratio(whole.step_time / always.step_time), 1, 1e-6) << job << kKinds[kind];
+      // Who is late meets others elsewhere than before, which may cost a little less than it did.
+      const double part = step(", start: 100 ms, duration: 200 ms").step_time.value;
+      EXPECT_LE(part, always.step_time.value * (1 + 1e-3)) << job << kKinds[kind];
+      EXPECT_GE(part, always.disturbed->undisturbed_step_time.value * (1 - 1e-3)) << kKinds[kind];
+    }
+  }
+}
+
+// One after the step changes nothing, and says so.
+TEST(TimedDisturbances, AfterTheStepChangeNothing) {
+  for (const std::string& kind : kKinds) {
+    const SimulationReport late = run("{" + kind + ", start: 1000 s}");
+    ASSERT_TRUE(late.disturbed);
+    EXPECT_NEAR(static_cast<double>(step_ns(late)),
+                1e9 * late.disturbed->undisturbed_step_time.value, 100)
+        << kind;
+    const std::vector<std::string>& chain = late.disturbed->chain;
+    EXPECT_TRUE(std::any_of(chain.begin(), chain.end(), [](const std::string& line) {
+      return line.find("begins when the step is over") != std::string::npos;
+    })) << kind;
+  }
+}
+
+// Durations of the tasks of one rank, in the order in which they ran.
+std::vector<double> task_times(const SimulationReport& report, int rank) {
+  std::vector<double> times;
+  for (const EventRecord& event : report.timeline) {
+    const bool task = event.kind == EventKind::Forward || event.kind == EventKind::Backward;
+    if (event.rank.value == rank && task) {
+      times.push_back(static_cast<double>((event.end - event.start).ns));
+    }
+  }
+  return times;
+}
+
+// One machine of eight runs its tasks one after the other from 0 on; each gets done at 1/plain of
+// itself a nanosecond outside the window and 1/slow inside. The walk goes from edge to edge.
+double end_of_tasks(const std::vector<double>& plain, const std::vector<double>& slow, double from,
+                    double until) {
+  double now = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    for (double left = 1; left > 0;) {
+      const bool inside = now >= from && now < until;
+      const double edge = now < from ? from : now < until ? until : 1e18;
+      const double whole = inside ? slow[i] : plain[i];
+      const double step = std::min(left * whole, edge - now);
+      left = step < left * whole ? left - step / whole : 0;
+      now += step;
+    }
+  }
+  return now;
+}
+
+TEST(TimedDisturbances, ASlowGpuStretchesWhatFallsIntoItsWindow) {
+  const std::string slow_gpu = "{kind: slow-gpu, rank: 13, factor: 1.5";
+  const SimulationReport plain = run(""), always = run(slow_gpu + "}");
+  const std::vector<double> fast = task_times(plain, 0);
+  // Replica 1 is slow: the second class.
+  const std::vector<double> slow = task_times(always, 1);
+  ASSERT_EQ(fast.size(), slow.size());
+  ASSERT_EQ(fast.size(), 16U);
+  const double compute = end_of_tasks(fast, fast, 0, 0);
+  for (const auto& [from, until] :
+       {std::pair(0.1, 0.4), std::pair(0.333, 0.3334), std::pair(0.0, 0.5), std::pair(0.7, 0.95)}) {
+    const double start = std::round(from * compute), end = std::round(until * compute);
+    for (const char* network : {"analytic", "maxmin"}) {
+      const SimulationReport timed =
+          run(slow_gpu + ", start: " + at_ms(start * 1e-6) + ", until: " + at_ms(end * 1e-6) + "}",
+              network);
+      const double later = end_of_tasks(fast, slow, start, end) - compute;
+      EXPECT_GT(later, 0);
+      EXPECT_NEAR(static_cast<double>(step_ns(timed) - step_ns(plain)), later, 20) << network;
+      EXPECT_EQ(timed.engine, network == std::string("analytic") ? "events" : "dataflow");
+    }
+  }
+}
+
+// Pipelines and jitter of all ranks: two ways to integrate, tasks of the event engine and flows on
+// links of their own, lengthen the step alike.
+TEST(TimedDisturbances, EventsAndFlowsAgree) {
+  for (const int pipeline : {2, 4}) {
+    const std::int64_t events = step_ns(run("", "analytic", pipeline));
+    const std::int64_t flows = step_ns(run("", "maxmin", pipeline));
+    for (const std::string& kind : {kKinds[0], kKinds[1]}) {
+      const std::string entry = "{" + kind + ", start: 201 ms, duration: 77 ms}";
+      const std::int64_t more = step_ns(run(entry, "analytic", pipeline)) - events;
+      EXPECT_GT(more, 1'000'000) << kind;
+      EXPECT_NEAR(static_cast<double>(step_ns(run(entry, "maxmin", pipeline)) - flows),
+                  static_cast<double>(more), 200)
+          << kind;
+    }
+  }
+}
+
+// A policy that decides while the step runs meets the window as it comes: three times as slow for
+// the last part of the step costs more than nothing and less than all of it; in the middle, where
+// the first stage waits for the others anyway, it costs only waiting.
+TEST(TimedDisturbances, DynamicPoliciesMeetThem) {
+  const auto step = [](const std::string& window) {
+    model::Job job = job_of("{kind: slow-gpu, rank: 13, factor: 3" + window + "}", "analytic", 4);
+    job.plan.schedule = model::ScheduleKind::DynamicAdaptive;
+    const SimulationReport report = run(job);
+    EXPECT_EQ(report.engine, "events");
+    return report;
+  };
+  const SimulationReport always = step("");
+  const double plain = always.disturbed->undisturbed_step_time.value;
+  const double part = step(", start: 400 ms").step_time.value;
+  EXPECT_GT(part, plain + 0.05);
+  EXPECT_LT(part, always.step_time.value - 0.05);
+  const SimulationReport absorbed = step(", start: 150 ms, duration: 50 ms");
+  EXPECT_NEAR(absorbed.step_time.value, plain, 1e-9);
+  EXPECT_NE(absorbed.disturbed->chain[1].find("its tasks take"), std::string::npos);
+}
+
+EventRecord reduction(const SimulationReport& report) {
+  EventRecord longest;
+  for (const EventRecord& event : report.timeline) {
+    if (event.kind == EventKind::GradientReduce &&
+        event.end - event.start > longest.end - longest.start) {
+      longest = event;
+    }
+  }
+  return longest;
+}
+
+// Nothing else sends while gradients are reduced, from R on for d, or d' with the disturbance from
+// the start. When it comes x after R, x/d is done, and the rest takes (1 − x/d)·d'. When it goes
+// after x, x/d' is done and the rest takes (1 − x/d')·d.
+TEST(TimedDisturbances, AReductionUnderWayGoesOnAtTheNewRate) {
+  const EventRecord plain = reduction(run("", "maxmin"));
+  const double d = static_cast<double>((plain.end - plain.start).ns);
+  for (const std::size_t kind : {2U, 3U, 5U, 6U}) {
+    const EventRecord always = reduction(run("{" + kKinds[kind] + "}", "maxmin"));
+    ASSERT_EQ(always.start, plain.start) << kKinds[kind];
+    const double slow = static_cast<double>((always.end - always.start).ns);
+    ASSERT_GT(slow, 1.05 * d) << kKinds[kind];
+    for (const double part : {0.2, 0.6}) {
+      const auto x = static_cast<std::int64_t>(part * d);
+      const std::string change = at_ms(1e-6 * static_cast<double>(plain.start.ns + x));
+      const EventRecord came = reduction(run("{" + kKinds[kind] + ", start: " + change + "}"));
+      const EventRecord went = reduction(run("{" + kKinds[kind] + ", until: " + change + "}"));
+      const auto after = static_cast<double>(x);
+      // A link's latency of some microseconds is paid before the first byte, whenever that is.
+      EXPECT_NEAR(static_cast<double>((came.end - came.start).ns), after + (1 - after / d) * slow,
+                  2e-3 * slow)
+          << kKinds[kind];
+      EXPECT_NEAR(static_cast<double>((went.end - went.start).ns), after + (1 - after / slow) * d,
+                  2e-3 * slow)
+          << kKinds[kind];
+    }
+  }
+}
+
+// SimGrid and our own solver, on links, ways and tasks that change; skipped where it was not built.
+TEST(TimedDisturbances, AreTheSameBySimgrid) {
+  const EventRecord plain = reduction(run("", "maxmin"));
+  const std::string change = at_ms(1e-6 * static_cast<double>((plain.start.ns + plain.end.ns) / 2));
+  for (const std::size_t kind : {0U, 2U, 5U, 6U}) {
+    const std::string entry =
+        "{" + kKinds[kind] + ", start: " + (kind == 0 ? "20 ms" : change) + ", duration: 3 ms}";
+    const auto answer = sim::simulate(job_of(entry, "simgrid"), {.sensitivities = false});
+    if (const auto* refusal = std::get_if<sim::PlanRefusal>(&answer)) {
+      ASSERT_EQ(refusal->code, "no_network");
+      GTEST_SKIP() << refusal->reasons.front();
+    }
+    const SimulationReport ours = run(entry, "maxmin");
+    EXPECT_NEAR(std::get<SimulationReport>(answer).step_time.value / ours.step_time.value, 1, 1e-8);
+    EXPECT_GT(ours.step_time, ours.disturbed->undisturbed_step_time) << kKinds[kind];
+  }
+}
+
+// The window stands with the cause and in the chain.
+TEST(TimedDisturbances, AreNamedWithTheirWindow) {
+  const SimulationReport report = run("{" + kKinds[0] + ", start: 4 ms, duration: 6 ms}");
+  ASSERT_TRUE(report.disturbed);
+  EXPECT_EQ(report.disturbed->causes.front(), "slow-gpu n1/gpu5 × 1.5 from 4 ms until 10 ms");
+  ASSERT_FALSE(report.disturbed->chain.empty());
+  EXPECT_NE(report.disturbed->chain.front().find("slow from 4 ms until 10 ms"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace megatwin::tests
