@@ -343,6 +343,7 @@ class NearestSearch {
       visit(candidate);
       if (found_.size() == 1 && found_.front().change.empty()) break;
     }
+    if (options_.num_checked != nullptr) *options_.num_checked = checked;
     return std::move(found_);
   }
 

@@ -22,6 +22,7 @@ struct NearestPlansOptions {
   // Further demand, such as that the plan fits in memory; empty for none. Asked of legal plans
   // only; a refusal lets the search vary what memory depends on.
   std::function<bool(const Plan&)> accepts;
+  int* num_checked = nullptr;  // Where to say how many candidates were looked at.
 };
 
 // Nearest first; fewer than asked for, or none, when the search finds no more. A plan that is

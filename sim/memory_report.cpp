@@ -7,12 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "model/nearest_plans.h"
 #include "model/parameters.h"
 #include "model/program/data_parallel.h"
 #include "model/program/memory_planner.h"
 #include "model/program/stage_jobs.h"
-#include "sim/simulate.h"
 #include "sim/step_limit.h"
 
 namespace megatwin::sim {
@@ -96,25 +94,31 @@ std::string largest_term(const StageMemory& memory, const PeakParts& parts) {
   return largest.name;
 }
 
-StageMemory memory_of(const Job& seen, const model::StageCost& cost,
-                      const model::MemoryPeak& peak) {
-  PeakParts plan = parts_of(peak);
-  if (cost.step_end > plan.activations + plan.transients) {
-    plan = {.transients = cost.step_end, .at_step_end = true};
+// Without the name of the largest term. `parts` may turn out to be those at the step's end.
+StageMemory sizes_of(const Job& seen, const model::StageCost& cost, PeakParts& parts) {
+  if (cost.step_end > parts.activations + parts.transients) {
+    parts = {.transients = cost.step_end, .at_step_end = true};
   }
   StageMemory memory;
   memory.limit = seen.cluster.groups.front().gpu.memory_usable;
   memory.parameters = cost.parameters;
   memory.gradients = cost.gradients;
   memory.optimizer = cost.optimizer_state;
-  memory.activations = plan.activations;
-  memory.buffers = cost.buffers + plan.transients + workspace(seen);
+  memory.activations = parts.activations;
+  memory.buffers = cost.buffers + parts.transients + workspace(seen);
   const Bytes allocated =
       memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
   const Bytes reserved = (1 + seen.software.allocator_slack) * allocated;
   memory.overhead = process_overhead(seen) + (reserved - allocated);
   memory.peak = allocated + memory.overhead;
-  memory.largest_term = largest_term(memory, plan);
+  return memory;
+}
+
+StageMemory memory_of(const Job& seen, const model::StageCost& cost,
+                      const model::MemoryPeak& peak) {
+  PeakParts parts = parts_of(peak);
+  StageMemory memory = sizes_of(seen, cost, parts);
+  memory.largest_term = largest_term(memory, parts);
   return memory;
 }
 
@@ -148,6 +152,11 @@ model::MemoryPeak peak_of(const Job& job, const model::PipelineShape& shape,
 }
 
 }  // namespace
+
+Bytes rank_memory_peak(const Job& job, const model::StageCost& cost, Bytes held) {
+  PeakParts parts{.activations = held, .transients = {}};
+  return sizes_of(job, cost, parts).peak;
+}
 
 std::vector<Bytes> task_memory_limits(const Job& job,
                                       const std::vector<model::JobProgram>& programs) {
@@ -195,17 +204,10 @@ void fill_memory(const Job& job, const std::vector<model::JobProgram>& programs,
   report.fits = report.memory_peak <= report.memory_limit;
 }
 
-PlanRefusal refuse_illegal(const Job& job, const std::vector<std::string>& problems) {
-  PlanRefusal refusal{.code = "illegal_plan",
-                      .message = "the plan is illegal for this model and cluster",
-                      .reasons = problems};
-  for (model::NearestPlan& near :
-       model::nearest_legal_plans(job.transformer, job.plan, job.cluster, job.software)) {
-    // No change at all: legal for a trainer, and refused for another reason.
-    if (near.change.empty()) continue;
-    refusal.nearest.push_back({std::move(near.plan), std::move(near.change)});
-  }
-  return refusal;
+PlanRefusal refuse_illegal(const std::vector<std::string>& problems) {
+  return {.code = "illegal_plan",
+          .message = "the plan is illegal for this model and cluster",
+          .reasons = problems};
 }
 
 PlanRefusal refuse_step(const model::Diagnostics& faults) {
@@ -248,7 +250,7 @@ std::string fewest_gpus(const Job& job, const SimulationReport& report) {
 
 }  // namespace
 
-PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_nearest) {
+PlanRefusal refuse_unfit(const Job& job, SimulationReport report) {
   PlanRefusal refusal{.code = "does_not_fit"};
   const auto heaviest = std::max_element(report.memory.begin(), report.memory.end(),
                                          [](const StageMemory& a, const StageMemory& b) {
@@ -262,20 +264,6 @@ PlanRefusal refuse_unfit(const Job& job, SimulationReport report, bool search_ne
     if (size > Bytes{0}) refusal.reasons.push_back(std::string(term.words) + " " + in_gib(size));
   }
   refusal.reasons.push_back(fewest_gpus(job, report));
-  if (search_nearest) {
-    model::NearestPlansOptions options;
-    options.max_checked = 400;
-    options.accepts = [&](const model::Plan& plan) {
-      Job changed = job;
-      changed.plan = plan;
-      const auto answer = simulate(changed, {.sensitivities = false});
-      return std::holds_alternative<SimulationReport>(answer);
-    };
-    for (model::NearestPlan& near : model::nearest_legal_plans(
-             job.transformer, job.plan, job.cluster, job.software, options)) {
-      refusal.nearest.push_back({std::move(near.plan), std::move(near.change)});
-    }
-  }
   refusal.report = std::move(report);
   return refusal;
 }

@@ -1,6 +1,6 @@
 // Memory of every stage from the planner over the executed program, and the refusals that follow:
-// an illegal plan, or one that does not fit, each with the nearest plans that are legal and fit;
-// and a step that cannot be simulated.
+// an illegal plan, one that does not fit, and a step that cannot be simulated. Plans to take
+// instead are near_plans.h's.
 #ifndef MEGATWIN_SIM_MEMORY_REPORT_H_
 #define MEGATWIN_SIM_MEMORY_REPORT_H_
 
@@ -20,19 +20,23 @@ namespace megatwin::sim {
 std::vector<model::Bytes> task_memory_limits(const model::Job& job,
                                              const std::vector<model::JobProgram>& programs);
 
+// What a rank needs whose tasks hold `held` at their peak, on the machine and with the sizes of
+// `job`: the arithmetic of fill_memory() without the walk over the tasks.
+model::Bytes rank_memory_peak(const model::Job& job, const model::StageCost& cost,
+                              model::Bytes held);
+
 // Fills memory, memory_peak, memory_allocated, memory_limit and fits. `programs` are the classes of
 // replicas that `result` simulated; the peak is that of the rank nearest to, or furthest beyond,
 // its GPU's limit.
 void fill_memory(const model::Job& job, const std::vector<model::JobProgram>& programs,
                  const PipelineResult& result, SimulationReport& report);
 
-PlanRefusal refuse_illegal(const model::Job& job, const std::vector<std::string>& problems);
+PlanRefusal refuse_illegal(const std::vector<std::string>& problems);
 
 // What run_step() did not simulate: a network, or a step of years.
 PlanRefusal refuse_step(const model::Diagnostics& faults);
 
-// `search_nearest` looks for plans that fit; a validation run has no use for them.
-PlanRefusal refuse_unfit(const model::Job& job, SimulationReport report, bool search_nearest);
+PlanRefusal refuse_unfit(const model::Job& job, SimulationReport report);
 
 }  // namespace megatwin::sim
 

@@ -19,9 +19,11 @@
 #include "sim/memory_report.h"
 #include "sim/mixed/found_splits.h"
 #include "sim/mixed/mixed_report.h"
+#include "sim/near_plans.h"
 #include "sim/power.h"
 #include "sim/sensitivity.h"
 #include "sim/simulation_problems.h"
+#include "sim/step_limit.h"
 #include "sim/step_run.h"
 
 namespace megatwin::sim {
@@ -367,13 +369,18 @@ void fill_scaled_sensitivities(const Job& job, const SimulateOptions& options,
 std::variant<SimulationReport, PlanRefusal> answer_of(const Job& job,
                                                       const SimulateOptions& options) {
   model::Result<SimulationReport> answer = report_of(job, options);
-  if (!answer) return refuse_step(answer.error());
+  if (!answer) {
+    PlanRefusal refusal = refuse_step(answer.error());
+    const bool stalls = answer.error().front().key == kReceiveSlotsKey;
+    if (stalls && options.sensitivities) look_for_slots(job, refusal);
+    return refusal;
+  }
   SimulationReport report = *std::move(answer);
   if (options.sensitivities) fill_scaled_sensitivities(job, options, report);
-  const bool look_for_others =
-      options.sensitivities && job.plan.schedule != model::ScheduleKind::Decoupled;
-  if (!report.fits) return refuse_unfit(job, std::move(report), look_for_others);
-  return report;
+  if (report.fits) return report;
+  PlanRefusal refusal = refuse_unfit(job, std::move(report));
+  if (options.sensitivities) look_for_others(job, refusal);
+  return refusal;
 }
 
 }  // namespace
@@ -388,15 +395,15 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
     return simulate(with_found_splits(job, options), options);
   }
   std::vector<std::string> problems = simulation_problems(job, static_cast<bool>(options.policy));
-  if (decoupled && !problems.empty()) {
-    return PlanRefusal{
-        "illegal_plan", "the plan is illegal for this model and cluster", problems, {}, {}};
+  if (!problems.empty()) {
+    PlanRefusal refusal = refuse_illegal(problems);
+    if (options.sensitivities) look_for_others(job, refusal);
+    return refusal;
   }
-  if (!problems.empty()) return refuse_illegal(job, problems);
   if (job.plan.schedule == model::ScheduleKind::OrderFile) {
     problems = policies::schedule_problems(model::build_job_program(job, options.effects).spec);
     if (!problems.empty())
-      return PlanRefusal{"illegal_order", "the order file cannot run", problems, {}, {}};
+      return PlanRefusal{"illegal_order", "the order file cannot run", problems, {}, {}, {}};
   }
   PipelineCache cache;  // The reruns of the sensitivities mostly change costs, not the program.
   SimulateOptions cached = options;
@@ -407,6 +414,7 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
     return PlanRefusal{"policy_failed",
                        "the policy of " + job.plan.policy_library + " cannot run this job",
                        {error.what()},
+                       {},
                        {},
                        {}};
   }

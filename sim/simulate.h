@@ -26,7 +26,8 @@ struct SimulateOptions {
   bool timeline = false;           // Fill timeline.
   PipelineCache* cache = nullptr;  // Borrowed; compiled programs are reused from call to call.
   policies::PolicyFactory policy;  // ScheduleKind::UserPolicy: what its library holds.
-  bool sensitivities = true;  // Re-run with changed assumptions; costs some ten more simulations.
+  // Re-run with changed assumptions: some ten more simulations; look for others when refused.
+  bool sensitivities = true;
 };
 
 // A report, or a refusal that says every reason and the nearest plans.

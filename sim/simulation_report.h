@@ -177,8 +177,9 @@ struct PlanRefusal {
     model::Plan plan;
     std::string change;  // "pipeline 4 → 5", or "tensor 4 → 8, recompute selective".
   };
-  std::vector<Nearest> nearest;
+  std::vector<Nearest> nearest;            // Legal plans that fit; the nearest first.
   std::optional<SimulationReport> report;  // For "does_not_fit": the numbers all the same.
+  std::optional<int> others_tried;         // Plans near this one; nothing when nobody looked.
 };
 
 }  // namespace megatwin::sim

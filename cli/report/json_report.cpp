@@ -208,6 +208,7 @@ void write_refusal_members(JsonWriter& json, const sim::PlanRefusal& refusal) {
     json.end_object();
   }
   json.end_array();
+  if (refusal.others_tried) json.member("others_tried", *refusal.others_tried);
   json.end_object();
   if (refusal.report) write_report_members(json, *refusal.report);
 }

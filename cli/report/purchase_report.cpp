@@ -173,8 +173,8 @@ void write_option(JsonWriter& json, const PurchaseSummary& summary, std::size_t 
   const PurchaseOption& option = summary.answer.options[index];
   json.begin_object();
   write_option_members(json, summary, option);
-  const auto& knee = summary.answer.curves[static_cast<std::size_t>(option.offer)].knee;
-  json.member("is_knee", knee == index);
+  const sim::OfferCurve& curve = summary.answer.curves[static_cast<std::size_t>(option.offer)];
+  json.member("is_knee", curve.is_knee_seen() && curve.knee == index);
   json.end_object();
 }
 
@@ -233,7 +233,7 @@ void write_unmet(JsonWriter& json, const PurchaseSummary& summary, const sim::Un
 }  // namespace
 
 std::string knee_mark(const sim::OfferCurve& curve) {
-  return curve.knee == curve.options.back() ? "no knee yet" : "knee";
+  return curve.is_knee_seen() ? "knee" : "no knee yet";
 }
 
 std::string machines_text(const PurchaseSummary& summary, const PurchaseOption& option) {

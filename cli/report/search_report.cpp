@@ -49,9 +49,10 @@ std::string plan_cell(const SearchSummary& summary, const model::Plan& plan) {
 std::string against_first(const SearchSummary& summary, const model::Plan& plan,
                           model::Seconds time, model::Seconds first) {
   const std::int64_t batch = summary.result.best.front().report.plan.global_batch;
-  return format_percent_change(model::ratio(sim::paced(summary.job, plan.global_batch, time) /
-                                            sim::paced(summary.job, batch, first)) -
-                               1);
+  return format_percent_change(
+      model::ratio(sim::paced(summary.job.plan.global_batch, plan.global_batch, time) /
+                   sim::paced(summary.job.plan.global_batch, batch, first)) -
+      1);
 }
 
 std::string heading(const char* title) { return fmt::format("\n{}\n", title); }

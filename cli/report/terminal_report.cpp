@@ -205,8 +205,9 @@ std::string terminal_refusal(const sim::PlanRefusal& refusal, const TerminalStyl
                                                           : "cannot be simulated";
   std::string text = alarm(kind, style) + ": " + refusal.message + "\n";
   for (const std::string& reason : refusal.reasons) text += "  - " + reason + "\n";
-  if (refusal.nearest.empty() && (illegal || refusal.report)) {
-    text += "no plan near it is legal and fits\n";
+  if (refusal.nearest.empty() && refusal.others_tried) {
+    text += fmt::format("none of the plans near it is legal and fits; tried: {}\n",
+                        format_count(*refusal.others_tried));
   } else if (!refusal.nearest.empty()) {
     text += "nearest plans that are legal and fit:\n";
     for (const auto& near : refusal.nearest) {

@@ -33,6 +33,8 @@ struct PurchaseRequest {
 struct OfferCurve {
   std::vector<std::size_t> options;  // By machines ascending.
   std::optional<std::size_t> knee;   // The option from which on more machines do not pay.
+  // At the largest number on offer nobody saw more machines stop paying.
+  bool is_knee_seen() const { return knee && *knee != options.back(); }
 };
 
 struct PurchaseAnswer {

@@ -22,8 +22,6 @@ using model::Plan;
 constexpr std::size_t kCompiledBytes = 256U << 20U;
 constexpr std::size_t kRoundFirst = 64;
 constexpr std::size_t kRoundMax = 1024;
-// Where nothing is pruned between rounds; each round ends with threads that wait for the last one.
-constexpr std::size_t kRoundOfAll = 4096;
 
 bool ranks_before(const Candidate& a, const Candidate& b) {
   return std::tuple(a.pace(), a.memory, a.code) < std::tuple(b.pace(), b.memory, b.code);
@@ -43,6 +41,44 @@ class BestTimes {
  private:
   std::size_t count_;
   std::vector<double> times_;  // A sequence.
+};
+
+// Takes plans in the order of their bounds, in rounds, until none left can be among the best.
+class BestFirst {
+ public:
+  // `among` may be empty: all.
+  BestFirst(const std::vector<Candidate>& plans, std::size_t count, Candidates::Filter among)
+      : plans_(plans),
+        among_(std::move(among)),
+        best_(count),
+        round_size_(std::min(kRoundFirst, std::max<std::size_t>(4 * count, 8))) {}
+
+  // Places of the plans to evaluate next; none: that was all.
+  const std::vector<std::size_t>& next_round() {
+    round_.clear();
+    for (; next_ < plans_.size() && round_.size() < round_size_; ++next_) {
+      if (best_.prunes(plans_[next_].bound_pace())) {
+        next_ = plans_.size();
+        break;
+      }
+      if (!among_ || among_(plans_[next_])) round_.push_back(next_);
+    }
+    round_size_ = std::min(2 * round_size_, kRoundMax);
+    return round_;
+  }
+  // The plans of the round are evaluated.
+  void finish_round() {
+    for (const std::size_t place : round_) best_.add(plans_[place].pace());
+  }
+  std::size_t num_seen() const { return next_; }
+
+ private:
+  const std::vector<Candidate>& plans_;
+  Candidates::Filter among_;
+  BestTimes best_;
+  std::size_t round_size_;
+  std::size_t next_ = 0;
+  std::vector<std::size_t> round_;
 };
 
 }  // namespace
@@ -122,7 +158,8 @@ std::optional<Instant> Candidates::stored_time(const PlanCode& code) const {
 bool Candidates::is_true(const StoredTime& stored) {
   for (const Candidate& candidate : fitting_) {
     if (candidate.code != stored.code) continue;
-    return candidate.bound <= stored.time && worker(0).time(plan(candidate)) == stored.time;
+    return candidate.bound <= stored.time &&
+           worker(0).time(job_, space_, candidate.code) == stored.time;
   }
   return false;  // Only plans that fit are ever stored.
 }
@@ -138,8 +175,18 @@ void Candidates::use(ResultStore& store) {
   }
 }
 
-void Candidates::evaluate(std::span<const std::size_t> places) {
+PlanShape Candidates::shape(const Candidate& candidate) const {
+  const int pipeline = space_.pipeline[candidate.code[SpaceKey::Pipeline]];
+  // As plan_of() has it.
+  const auto schedule = pipeline == 1 ? model::ScheduleKind::OneForwardOneBackward
+                                      : space_.schedule[candidate.code[SpaceKey::Schedule]];
+  return {schedule, pipeline, space_.model_chunks[candidate.code[SpaceKey::ModelChunks]],
+          candidate.micro_batches};
+}
+
+void Candidates::evaluate(std::span<const std::size_t> places, const ProgressCallback& progress) {
   struct Work {
+    std::int64_t tasks;
     PlanShape shape;
     std::size_t place;
   };
@@ -152,13 +199,15 @@ void Candidates::evaluate(std::span<const std::size_t> places) {
       candidate.time = *stored;
       candidate.evaluated = true;
     } else {
-      work.push_back({shape_of(plan(candidate)), place});
+      const PlanShape its_shape = shape(candidate);
+      work.push_back({num_tasks(its_shape), its_shape, place});
     }
   }
-  std::sort(work.begin(), work.end(), [](const Work& a, const Work& b) {
-    // Long ones first, so that no thread is left alone with one at the end.
-    return std::tuple(-num_tasks(a.shape), a.shape, a.place) <
-           std::tuple(-num_tasks(b.shape), b.shape, b.place);
+  std::sort(work.begin(), work.end(), [&](const Work& a, const Work& b) {
+    // Long ones first, so that no thread is left alone with one at the end; within a shape those
+    // that share prices side by side.
+    return std::tie(b.tasks, a.shape, fitting_[a.place].code) <
+           std::tie(a.tasks, b.shape, fitting_[b.place].code);
   });
   // Plans of one shape go to one thread, unless there are so many that others would wait.
   constexpr std::size_t kRunMax = 16;
@@ -173,15 +222,25 @@ void Candidates::evaluate(std::span<const std::size_t> places) {
   const auto places_of = [&](std::size_t run) {
     return std::span(in_order).subspan(starts[run], starts[run + 1] - starts[run]);
   };
+  std::mutex progress_mutex;
+  std::size_t done = 0;
+  const auto add = [&](std::size_t run, std::span<const Instant> times) {
+    finish(places_of(run), times);
+    if (!progress) return;
+    const std::lock_guard lock(progress_mutex);
+    done += times.size();
+    progress({"evaluating plans", static_cast<std::int64_t>(done),
+              static_cast<std::int64_t>(work.size())});
+  };
   run({.kind = WorkKind::Times,
        .count = starts.size() - 1,
        .here =
            [&](std::size_t i, int thread) {
              std::vector<Instant> times;
              for (const std::size_t place : places_of(i)) {
-               times.push_back(worker(thread).time(plan(fitting_[place])));
+               times.push_back(worker(thread).time(job_, space_, fitting_[place].code));
              }
-             finish(places_of(i), times);
+             add(i, times);
            },
        .request =
            [&](std::size_t i, ByteWriter& out) {
@@ -189,7 +248,7 @@ void Candidates::evaluate(std::span<const std::size_t> places) {
              for (const std::size_t place : places_of(i)) codes.push_back(fitting_[place].code);
              out.put_list(codes);
            },
-       .take = [&](std::size_t i, ByteReader& in) { finish(places_of(i), in.list<Instant>()); }});
+       .take = [&](std::size_t i, ByteReader& in) { add(i, in.list<Instant>()); }});
 }
 
 void Candidates::finish(std::span<const std::size_t> places, std::span<const Instant> times) {
@@ -205,40 +264,43 @@ void Candidates::finish(std::span<const std::size_t> places, std::span<const Ins
   if (store_ != nullptr) store_->add(finished);
 }
 
-void Candidates::evaluate_best(std::size_t count, const ProgressCallback& progress,
-                               const std::function<bool(const Candidate&)>& among) {
-  BestTimes best(count);
-  std::size_t next = 0;
-  std::size_t round_size = std::min(kRoundFirst, std::max<std::size_t>(4 * count, 8));
-  while (next < fitting_.size() && !best.prunes(fitting_[next].bound_pace())) {
-    std::vector<std::size_t> round;
-    while (next < fitting_.size() && round.size() < round_size &&
-           !best.prunes(fitting_[next].bound_pace())) {
-      if (!among || among(fitting_[next])) round.push_back(next);
-      ++next;
-    }
+void Candidates::evaluate_best(std::size_t count, const ProgressCallback& progress) {
+  BestFirst search(fitting_, count, {});
+  for (;;) {
+    const std::vector<std::size_t>& round = search.next_round();
+    if (round.empty()) return;
     evaluate(round);
-    for (const std::size_t place : round) best.add(fitting_[place].pace());
-    round_size = std::min(2 * round_size, kRoundMax);
+    search.finish_round();
     if (progress) {
-      progress({"evaluating plans", static_cast<std::int64_t>(next),
+      progress({"evaluating plans", static_cast<std::int64_t>(search.num_seen()),
                 static_cast<std::int64_t>(fitting_.size())});
     }
   }
 }
 
-void Candidates::evaluate_all(const ProgressCallback& progress) {
-  std::vector<std::size_t> round;
-  for (std::size_t place = 0; place < fitting_.size(); ++place) {
-    round.push_back(place);
-    if (round.size() < kRoundOfAll && place + 1 < fitting_.size()) continue;
-    evaluate(round);
-    round.clear();
-    if (progress) {
-      progress({"evaluating plans", static_cast<std::int64_t>(place + 1),
-                static_cast<std::int64_t>(fitting_.size())});
+// In step, so that one round has work for many threads; what is evaluated is the same as one by
+// one.
+void Candidates::evaluate_fastest(std::span<const Filter> sets) {
+  std::vector<BestFirst> searches;
+  for (const Filter& set : sets) searches.emplace_back(fitting_, 1, set);
+  for (;;) {
+    std::vector<std::size_t> all;
+    for (BestFirst& search : searches) {
+      const std::vector<std::size_t>& round = search.next_round();
+      all.insert(all.end(), round.begin(), round.end());
     }
+    if (all.empty()) return;
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    evaluate(all);
+    for (BestFirst& search : searches) search.finish_round();
   }
+}
+
+void Candidates::evaluate_all(const ProgressCallback& progress) {
+  std::vector<std::size_t> all(fitting_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  evaluate(all, progress);
 }
 
 void Candidates::evaluate_front(double slack, const ProgressCallback& progress) {
@@ -291,8 +353,7 @@ std::vector<std::size_t> Candidates::ranking() const {
   return places;
 }
 
-std::optional<std::size_t> Candidates::fastest(
-    const std::function<bool(const Candidate&)>& among) const {
+std::optional<std::size_t> Candidates::fastest(const Filter& among) const {
   std::optional<std::size_t> first;
   for (std::size_t place = 0; place < fitting_.size(); ++place) {
     if (!fitting_[place].evaluated || !among(fitting_[place])) continue;

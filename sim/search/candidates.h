@@ -27,11 +27,12 @@ struct Candidate {
   PlanCode code;
   bool evaluated = false;
   model::Bytes memory;
-  model::Instant bound;        // No schedule of the plan is faster.
-  model::Instant time;         // When evaluated: the step without its overhead.
-  model::Joules energy_bound;  // No step of the plan needs less.
-  model::Seconds overhead;     // Of the step, beside time and bound.
-  std::int64_t batch = 1;      // Sequences of a step.
+  model::Instant bound;            // No schedule of the plan is faster.
+  model::Instant time;             // When evaluated: the step without its overhead.
+  model::Joules energy_bound;      // No step of the plan needs less.
+  model::Seconds overhead;         // Of the step, beside time and bound.
+  std::int64_t batch = 1;          // Sequences of a step.
+  std::int64_t micro_batches = 1;  // Of a replica.
 
   model::Seconds step_time() const { return model::to_seconds(time) + overhead; }
   // Seconds a sequence. Plans are compared by these, since batches may differ.
@@ -41,10 +42,10 @@ struct Candidate {
   }
 };
 
-// What `time` of a step of `batch` sequences is for as many as the job's own batch has.
-inline model::Seconds paced(const model::Job& job, std::int64_t batch, model::Seconds time) {
-  if (batch == job.plan.global_batch) return time;
-  return static_cast<double>(job.plan.global_batch) / static_cast<double>(batch) * time;
+// What `amount`, a time or an energy of a step of `batch` sequences, is for `wanted` sequences.
+template <class Amount>
+Amount paced(std::int64_t wanted, std::int64_t batch, Amount amount) {
+  return {static_cast<double>(wanted) / static_cast<double>(batch) * amount.value};
 }
 
 // Of all legal plans with one value of one key.
@@ -61,20 +62,39 @@ struct WorkProgress {
 using ProgressCallback = std::function<void(const WorkProgress&)>;
 
 // What one thread needs to price and evaluate plans.
-struct SearchWorker {
+class SearchWorker {
+ public:
   SearchWorker(const model::Job& job, std::size_t compiled_bytes_max)
       : pricer(job), evaluator(compiled_bytes_max) {}
 
+  // Of the plan that was priced last.
   model::Bytes memory(const model::Plan& plan, const PricedPlan& priced) {
-    return memory_peak(pricer.job_with(plan), priced, profiles.get(plan, *priced.layout));
+    const MemoryProfile& profile = profiles.get(plan, *priced.layout);
+    if (priced.number != last_number_ || &profile != last_profile_) {
+      last_number_ = priced.number;
+      last_profile_ = &profile;
+      last_memory_ = memory_peak(pricer.job(), priced, profile);
+    }
+    return last_memory_;
   }
   model::Instant time(const model::Plan& plan) {
     return evaluator.makespan(plan, pricer.price(plan));
+  }
+  // Of a legal plan.
+  model::Instant time(const model::Job& job, const SearchSpace& space, const PlanCode& code) {
+    return time(splits.plan_of(job, space, code));
   }
 
   PlanPricer pricer;
   MemoryProfiles profiles;
   StepEvaluator evaluator;
+  LayerSplits splits;  // Of the space that is searched.
+
+ private:
+  // Plans that differ in sends alone follow each other, and hold the same.
+  std::uint64_t last_number_ = 0;  // Of what was priced.
+  const MemoryProfile* last_profile_ = nullptr;
+  model::Bytes last_memory_;
 };
 
 struct FamilyResult;
@@ -95,12 +115,13 @@ class Candidates {
   void use(ResultStore& store);
 
   // Evaluates the candidates at these places, if they were not.
-  void evaluate(std::span<const std::size_t> places);
+  void evaluate(std::span<const std::size_t> places) { evaluate(places, {}); }
 
-  // Evaluates in the order of the bounds until no plan left can be among the best `count`. Of
-  // `among`, when given, else of all.
-  void evaluate_best(std::size_t count, const ProgressCallback& progress,
-                     const std::function<bool(const Candidate&)>& among = {});
+  // Evaluates in the order of the bounds until no plan left can be among the best `count`.
+  void evaluate_best(std::size_t count, const ProgressCallback& progress);
+  // Evaluates, of each of these sets of plans, until no plan left can be its fastest.
+  using Filter = std::function<bool(const Candidate&)>;
+  void evaluate_fastest(std::span<const Filter> sets);
   void evaluate_all(const ProgressCallback& progress);
   // Evaluates until no plan left can be on the front of time and memory. A plan is beaten when
   // another is no slower and needs no more than (1 + `slack`) of its memory.
@@ -120,7 +141,7 @@ class Candidates {
   // then as listed.
   std::vector<std::size_t> ranking() const;
   // The first of ranking() that `among` takes.
-  std::optional<std::size_t> fastest(const std::function<bool(const Candidate&)>& among) const;
+  std::optional<std::size_t> fastest(const Filter& among) const;
   model::Plan plan(const Candidate& candidate) const {
     return plan_of(job_, space_, candidate.code);
   }
@@ -131,6 +152,8 @@ class Candidates {
 
  private:
   void merge(const FamilyResult& result);
+  PlanShape shape(const Candidate& candidate) const;
+  void evaluate(std::span<const std::size_t> places, const ProgressCallback& progress);
   void finish(std::span<const std::size_t> places, std::span<const model::Instant> times);
   std::vector<std::size_t> open_places(const std::vector<std::size_t>& by_memory,
                                        double slack) const;

@@ -1,13 +1,11 @@
 #include "sim/search/energy_front.h"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
 #include <span>
 #include <tuple>
 #include <utility>
 
-#include "sim/search/loser_reasons.h"
-#include "sim/search/parallel_for.h"
 #include "sim/search/step_energy.h"
 
 namespace megatwin::sim {
@@ -22,18 +20,14 @@ constexpr std::size_t kRound = 16;
 
 class FrontSearch {
  public:
-  FrontSearch(const model::Job& job, Candidates& candidates, const EnergyFrontOptions& options)
-      : job_(job), candidates_(candidates), options_(options) {}
+  FrontSearch(const model::Job& job, Candidates& candidates, const PlanReports& reports,
+              const EnergyFrontOptions& options)
+      : job_(job), candidates_(candidates), reports_(reports), options_(options) {}
 
   EnergyFront run() {
     candidates_.evaluate_front(options_.slack, options_.progress);
     measure(fast_and_lean());
-    std::vector<std::size_t> order(candidates_.fitting().size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::tuple(share(plan(a)) * plan(a).energy_bound.value, a) <
-             std::tuple(share(plan(b)) * plan(b).energy_bound.value, b);
-    });
+    const std::vector<std::size_t> order = by_energy();
     for (std::size_t next = 0; next < order.size() && front_.complete;) {
       std::vector<std::size_t> open;
       for (; next < order.size() && open.size() < kRound; ++next) {
@@ -53,8 +47,21 @@ class FrontSearch {
   const Candidate& plan(std::size_t place) const { return candidates_.fitting()[place]; }
 
   // Of the plan's step, for as many sequences as the job's own batch has.
-  double share(const Candidate& candidate) const {
-    return static_cast<double>(job_.plan.global_batch) / static_cast<double>(candidate.batch);
+  template <class Amount>
+  Amount of_job(const Candidate& candidate, Amount amount) const {
+    return paced(job_.plan.global_batch, candidate.batch, amount);
+  }
+
+  // All plans, those that may need least energy first.
+  std::vector<std::size_t> by_energy() const {
+    std::vector<std::pair<Joules, std::size_t>> energies;
+    for (std::size_t place = 0; place < candidates_.fitting().size(); ++place) {
+      energies.emplace_back(of_job(plan(place), plan(place).energy_bound), place);
+    }
+    std::sort(energies.begin(), energies.end());
+    std::vector<std::size_t> order;
+    for (const auto& [energy, place] : energies) order.push_back(place);
+    return order;
   }
 
   // The front of time and memory alone.
@@ -70,17 +77,18 @@ class FrontSearch {
   }
 
   void measure(std::span<const std::size_t> places) {
-    std::vector<FrontPoint> found(places.size());
-    parallel_for(places.size(), candidates_.num_threads(), [&](std::size_t i, int /*thread*/) {
-      const SimulationReport report =
-          report_of_plan(job_, candidates_.plan(plan(places[i])), {.sensitivities = false});
-      const double part = share(plan(places[i]));
-      found[i] = {places[i],
-                  part * report.step_time,
-                  report.memory_peak,
-                  {part * report.energy_per_step.value}};
-    });
-    points_.insert(points_.end(), found.begin(), found.end());
+    std::vector<ReportQuestion> questions;
+    for (const std::size_t place : places) {
+      questions.push_back({.plan = candidates_.plan(plan(place)), .plain_time = {}});
+    }
+    auto found = reports_.ask(candidates_, questions, {});
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      SimulationReport& report = found[i]->report;
+      const Candidate& candidate = plan(places[i]);
+      points_.push_back({places[i], of_job(candidate, report.step_time), report.memory_peak,
+                         of_job(candidate, report.energy_per_step)});
+      reports_of_.emplace(places[i], std::move(report));
+    }
     if (options_.progress) {
       options_.progress({"weighing energy", static_cast<std::int64_t>(points_.size()),
                          static_cast<std::int64_t>(options_.simulated_max)});
@@ -88,17 +96,24 @@ class FrontSearch {
   }
 
   // Whether something simulated is no slower than the plan can be, and no larger or hungrier.
-  bool is_beaten(std::size_t place) const {
+  bool is_beaten(std::size_t place) {
     const Candidate& candidate = plan(place);
-    const Seconds bound = model::to_seconds(candidate.bound);
-    const Seconds least = candidate.evaluated ? model::to_seconds(candidate.time) : bound;
+    // Both with what the step has beside its tasks, as the simulated ones.
+    const Seconds bound = model::to_seconds(candidate.bound) + candidate.overhead;
+    const Seconds least = candidate.evaluated ? candidate.step_time() : bound;
     const Joules energy = candidate.energy_bound + idle_energy(job_, least - bound);
-    const Seconds least_time = share(candidate) * least;
-    const Joules least_energy{share(candidate) * energy.value};
-    return std::any_of(points_.begin(), points_.end(), [&](const FrontPoint& point) {
+    const Seconds least_time = of_job(candidate, least);
+    const Joules least_energy = of_job(candidate, energy);
+    const auto beats = [&](const FrontPoint& point) {
       if (point.place == place) return true;
       return point.time <= least_time && is_as_small(point, candidate.memory, least_energy);
-    });
+    };
+    // Plans that need alike are mostly beaten by one and the same.
+    if (last_ < points_.size() && beats(points_[last_])) return true;
+    const auto found = std::find_if(points_.begin(), points_.end(), beats);
+    if (found == points_.end()) return false;
+    last_ = static_cast<std::size_t>(found - points_.begin());
+    return true;
   }
 
   bool is_as_small(const FrontPoint& point, Bytes memory, Joules energy) const {
@@ -116,22 +131,27 @@ class FrontSearch {
           std::any_of(front_.points.begin(), front_.points.end(), [&](const FrontPoint& faster) {
             return is_as_small(faster, point.memory, point.energy);
           });
-      if (!beaten) front_.points.push_back(point);
+      if (beaten) continue;
+      front_.points.push_back(point);
+      front_.reports.push_back(std::move(reports_of_.at(point.place)));
     }
   }
 
   const model::Job& job_;
   Candidates& candidates_;
+  const PlanReports& reports_;
   const EnergyFrontOptions& options_;
-  std::vector<FrontPoint> points_;  // Everything simulated.
+  std::vector<FrontPoint> points_;                      // Everything simulated,
+  std::map<std::size_t, SimulationReport> reports_of_;  // by place.
+  std::size_t last_ = 0;                                // The point that beat a plan last.
   EnergyFront front_;
 };
 
 }  // namespace
 
-EnergyFront energy_front(const model::Job& job, Candidates& candidates,
+EnergyFront energy_front(const model::Job& job, Candidates& candidates, const PlanReports& reports,
                          const EnergyFrontOptions& options) {
-  return FrontSearch(job, candidates, options).run();
+  return FrontSearch(job, candidates, reports, options).run();
 }
 
 }  // namespace megatwin::sim

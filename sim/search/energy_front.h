@@ -9,6 +9,8 @@
 #include "model/job.h"
 #include "model/units.h"
 #include "sim/search/candidates.h"
+#include "sim/search/plan_reports.h"
+#include "sim/simulation_report.h"
 
 namespace megatwin::sim {
 
@@ -21,7 +23,8 @@ struct FrontPoint {
 };
 
 struct EnergyFront {
-  std::vector<FrontPoint> points;  // Fastest first.
+  std::vector<FrontPoint> points;         // Fastest first.
+  std::vector<SimulationReport> reports;  // Of the points.
   std::size_t simulated = 0;
   // Every plan that was not simulated is beaten by one that was, by its bounds; else more plans
   // than `simulated_max` had bounds that did not tell.
@@ -36,7 +39,7 @@ struct EnergyFrontOptions {
 
 // Evaluates what the front of time and memory needs, then simulates plans in the order of the least
 // energy they can need. The same for any number of threads.
-EnergyFront energy_front(const model::Job& job, Candidates& candidates,
+EnergyFront energy_front(const model::Job& job, Candidates& candidates, const PlanReports& reports,
                          const EnergyFrontOptions& options);
 
 }  // namespace megatwin::sim

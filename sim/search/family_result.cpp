@@ -31,12 +31,13 @@ FamilyResult family_result(const Job& job, const SearchSpace& space, Bytes memor
                            const PlanFamily& family, SearchWorker& worker) {
   FamilyResult result;
   result.counts = no_counts(space);
-  for_each_plan(job, space, family, [&](const PlanCode& code, const Plan& plan) {
+  for_each_plan(job, space, family, worker.splits, [&](const PlanCode& code, const Plan& plan) {
     const PricedPlan& priced = worker.pricer.price(plan);
     if (is_endless(plan, priced)) return;
     Candidate candidate{.code = code};
     candidate.overhead = priced.step_overhead;
     candidate.batch = plan.global_batch;
+    candidate.micro_batches = plan.num_micro_batches();
     candidate.memory = worker.memory(plan, priced);
     candidate.bound = step_lower_bound(plan, priced);
     candidate.energy_bound =

@@ -7,7 +7,7 @@
 #include "model/assert.h"
 #include "sim/disturbance_report.h"
 #include "sim/search/family_result.h"
-#include "sim/search/loser_reasons.h"
+#include "sim/search/plan_reports.h"
 
 namespace megatwin::sim {
 
@@ -22,6 +22,12 @@ Job plain_job(const Job& job) {
   return plain;
 }
 
+Job checked_job(const Job& job, const SearchOptions& options) {
+  Job checked = job;
+  checked.network = options.check.value_or(job.network);
+  return checked;
+}
+
 Bytes search_memory_limit(const Job& job, const SearchOptions& options) {
   return (1 - options.memory_margin) * job.cluster.groups.front().gpu.memory_usable;
 }
@@ -31,11 +37,19 @@ int search_threads(const SearchOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-Loser explain_loser(const Job& job, const SearchSpace& space, Bytes memory_limit,
-                    const LoserQuestion& question) {
-  const Plan plan = plan_of(job, space, question.plan);
-  if (!question.fits) return large_loser(job, plan, memory_limit);
-  return slow_loser(job, plan, plan_of(job, space, question.winner));
+TimesWithout& LoserExplainer::times_of(const PlanCode& winner) {
+  const std::lock_guard lock(mutex_);
+  return winners_.try_emplace(winner, job_, plan_of(job_, space_, winner)).first->second;
+}
+
+Loser LoserExplainer::explain_slow(const Plan& plan, const PlanCode& winner) {
+  return slow_loser(job_, plan, times_of(winner));
+}
+
+Loser LoserExplainer::explain(const LoserQuestion& question) {
+  const Plan plan = plan_of(job_, space_, question.plan);
+  if (!question.fits) return large_loser(job_, plan, memory_limit_);
+  return explain_slow(plan, question.winner);
 }
 
 void write(const Loser& loser, ByteWriter& out) {
@@ -58,11 +72,13 @@ Loser read_loser(const Plan& plan, ByteReader& in) {
 }
 
 void help_search(const Job& disturbed, const SearchSpace& space, const SearchOptions& options) {
-  const Job job = plain_job(disturbed);
+  const Job job = plain_job(disturbed), checked = checked_job(disturbed, options);
   const Bytes limit = search_memory_limit(job, options);
   const int num_threads = search_threads(options);
   Candidates candidates(job, space, limit, num_threads);  // For its workers.
   const std::vector<PlanFamily> families = plan_families(job, space);
+  const PlanReports reports(job, checked, limit);
+  LoserExplainer losers(job, space, limit);
   help(*options.processes, num_threads,
        [&](WorkKind kind, std::size_t piece, int thread, ByteReader& request, ByteWriter& result) {
          SearchWorker& worker = candidates.worker(thread);
@@ -73,13 +89,16 @@ void help_search(const Job& disturbed, const SearchSpace& space, const SearchOpt
            case WorkKind::Times: {
              std::vector<Instant> times;
              for (const PlanCode& code : request.list<PlanCode>()) {
-               times.push_back(worker.time(plan_of(job, space, code)));
+               times.push_back(worker.time(job, space, code));
              }
              result.put_list(times);
              return;
            }
            case WorkKind::Losers:
-             write(explain_loser(job, space, limit, request.get<LoserQuestion>()), result);
+             write(losers.explain(request.get<LoserQuestion>()), result);
+             return;
+           case WorkKind::Reports:
+             reports.answer(request, result);
              return;
            case WorkKind::End:
              break;

@@ -2,8 +2,12 @@
 #ifndef MEGATWIN_SIM_SEARCH_HELPER_H_
 #define MEGATWIN_SIM_SEARCH_HELPER_H_
 
+#include <map>
+#include <mutex>
+
 #include "model/job.h"
 #include "sim/search/byte_stream.h"
+#include "sim/search/loser_reasons.h"
 #include "sim/search/plan_list.h"
 #include "sim/search/search.h"
 
@@ -11,6 +15,9 @@ namespace megatwin::sim {
 
 // The job without contention for links and without disturbances: what plans are ranked by.
 model::Job plain_job(const model::Job& job);
+
+// The job as its finalists are simulated.
+model::Job checked_job(const model::Job& job, const SearchOptions& options);
 
 // What a plan may need at most.
 model::Bytes search_memory_limit(const model::Job& job, const SearchOptions& options);
@@ -24,8 +31,26 @@ struct LoserQuestion {
   bool fits = true;
   PlanCode winner;
 };
-Loser explain_loser(const model::Job& job, const SearchSpace& space, model::Bytes memory_limit,
-                    const LoserQuestion& question);
+
+// Thread-safe. `job` and `space` must outlive it.
+class LoserExplainer {
+ public:
+  LoserExplainer(const model::Job& job, const SearchSpace& space, model::Bytes memory_limit)
+      : job_(job), space_(space), memory_limit_(memory_limit) {}
+
+  Loser explain(const LoserQuestion& question);
+  // Of a plan outside the space, against the winner at this code.
+  Loser explain_slow(const model::Plan& plan, const PlanCode& winner);
+
+ private:
+  TimesWithout& times_of(const PlanCode& winner);
+
+  const model::Job& job_;
+  const SearchSpace& space_;
+  model::Bytes memory_limit_;
+  std::mutex mutex_;
+  std::map<PlanCode, TimesWithout> winners_;
+};
 
 // All of it but the plan, which who asked knows.
 void write(const Loser& loser, ByteWriter& out);

@@ -33,12 +33,6 @@ constexpr std::array<Term, 11> kTerms = {{{"tensor", "tensor-parallel traffic"},
                                           {"quantisation", "casts to fp8"},
                                           {"spread", "ranks that are not equally fast"}}};
 
-Seconds time_without(const Job& job, const Plan& plan, const std::set<std::string>& effects) {
-  const auto without = effects_without(effects);
-  MEGATWIN_ASSERT(without.has_value(), "an unknown effect");
-  return report_of_plan(job, plan, {.effects = *without, .sensitivities = false}).step_time;
-}
-
 bool matters(const Plan& plan, const Plan& other, const std::string& effect) {
   const auto either = [&](auto has) { return has(plan) || has(other); };
   if (effect == "tensor") return either([](const Plan& p) { return p.tensor > 1; });
@@ -56,22 +50,18 @@ bool matters(const Plan& plan, const Plan& other, const std::string& effect) {
 // A plan, and its step for as many sequences as the loser's batch has.
 class Timed {
  public:
-  Timed(const Job& job, const Plan& plan, std::int64_t batch)
-      : job_(job),
-        plan_(plan),
-        share_(static_cast<double>(batch) / static_cast<double>(plan.global_batch)),
-        time_(without({})) {}
+  Timed(TimesWithout& times, std::int64_t batch)
+      : times_(times), batch_(batch), time_(without({})) {}
 
   Seconds without(const std::set<std::string>& effects) const {
-    return share_ * time_without(job_, plan_, effects);
+    return paced(batch_, plan().global_batch, times_.without(effects));
   }
-  const Plan& plan() const { return plan_; }
+  const Plan& plan() const { return times_.plan(); }
   Seconds time() const { return time_; }
 
  private:
-  const Job& job_;
-  const Plan& plan_;
-  double share_;
+  TimesWithout& times_;
+  std::int64_t batch_;
   Seconds time_;  // With nothing left out.
 };
 
@@ -111,8 +101,21 @@ SimulationReport report_of_plan(const Job& job, const Plan& plan, const Simulate
   return std::move(*refusal.report);
 }
 
-Loser slow_loser(const Job& job, const Plan& plan, const Plan& winner) {
-  const Timed own(job, plan, plan.global_batch), best(job, winner, plan.global_batch);
+Seconds TimesWithout::without(const std::set<std::string>& effects) {
+  const std::lock_guard lock(mutex_);
+  const auto found = times_.find(effects);
+  if (found != times_.end()) return found->second;
+  const auto without = effects_without(effects);
+  MEGATWIN_ASSERT(without.has_value(), "an unknown effect");
+  const Seconds time =
+      report_of_plan(job_, plan_, {.effects = *without, .cache = &cache_, .sensitivities = false})
+          .step_time;
+  return times_.emplace(effects, time).first->second;
+}
+
+Loser slow_loser(const Job& job, const Plan& plan, TimesWithout& winner) {
+  TimesWithout times(job, plan);
+  const Timed own(times, plan.global_batch), best(winner, plan.global_batch);
   Loser loser{.plan = plan, .too_slow = Seconds{0}, .step_time = own.time()};
   if (own.time() <= best.time()) {
     loser.reason = own.time() == best.time() ? "as fast: more memory, or later in the list"

@@ -8,7 +8,6 @@
 #include "model/program/job_program.h"
 #include "policies/schedule.h"
 #include "sim/memory_report.h"
-#include "sim/simulation_report.h"
 
 namespace megatwin::sim {
 namespace {
@@ -161,27 +160,19 @@ const MemoryProfile& MemoryProfiles::get(const Plan& plan, const ChunkLayout& la
   return profiles_.emplace(key, MemoryProfile(plan, layout)).first->second;
 }
 
-// The report adds what a process holds beside its tensors. It is asked with one task a stage that
-// holds the peak, so that the two can never say different things.
 Bytes memory_peak(const model::Job& job, const PricedPlan& priced, const MemoryProfile& profile) {
-  const model::PipelineShape shape{};
-  std::vector<model::JobProgram> programs(1);
-  PipelineResult result;
-  result.shape = shape;
-  RankResult rank;
-  rank.order = {shape.task_id({TaskKind::Forward, {0}, {0}}),
-                shape.task_id({TaskKind::Backward, {0}, {0}})};
+  Bytes most{0};
+  double fullest = 0;  // As fill_memory() chooses, to the last bit.
   for (std::size_t kind = 0; kind < priced.stages.size(); ++kind) {
-    StageCost cost = priced.stages[kind];
-    model::ChunkCost all;
-    all.activation = profile.peak_buffers(static_cast<int>(kind), cost);
-    cost.chunks.assign(1, all);
-    programs.front().spec.stages.push_back(std::move(cost));
-    result.ranks.push_back(rank);
+    const StageCost& cost = priced.stages[kind];
+    const Bytes held = profile.peak_buffers(static_cast<int>(kind), cost);
+    const Bytes peak = rank_memory_peak(job, cost, held);
+    const double full = ratio(peak / job.cluster.groups.front().gpu.memory_usable);
+    if (full <= fullest) continue;
+    fullest = full;
+    most = peak;
   }
-  SimulationReport report;
-  fill_memory(job, programs, result, report);
-  return report.memory_peak;
+  return most;
 }
 
 }  // namespace megatwin::sim

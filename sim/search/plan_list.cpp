@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "model/assert.h"
 #include "model/balanced_layers.h"
 #include "model/layer_split.h"
 #include "model/plan_check.h"
@@ -92,9 +93,10 @@ bool is_needless(const SearchSpace& space, const Job& job, const Plan& plan) {
 class FamilyWalk {
  public:
   FamilyWalk(const Job& job, const SearchSpace& space, const PlanFamily& family,
-             const std::function<void(const PlanCode&, const Plan&)>& visit)
+             LayerSplits& splits, const std::function<void(const PlanCode&, const Plan&)>& visit)
       : job_(job),
         space_(space),
+        splits_(splits),
         visit_(visit),
         code_(family.code),
         plan_(plan_of(job, space, family.code)) {}
@@ -109,15 +111,21 @@ class FamilyWalk {
         return;
       }
       plan_.data = *data;
-      if (repeats_rank_order(space_, code_, plan_)) return;
-      for_each_index(code_, SpaceKey::GlobalBatch, space_.global_batch, [&](std::int64_t batch) {
-        plan_.global_batch = batch;
-        if (batch % (plan_.micro_batch * plan_.data) == 0) walk_states();
+      for_each_index(code_, SpaceKey::RankOrder, space_.rank_order, [&](const std::string& order) {
+        plan_.rank_order = order;
+        if (!repeats_rank_order(space_, code_, plan_)) walk_batches();
       });
     });
   }
 
  private:
+  void walk_batches() {
+    for_each_index(code_, SpaceKey::GlobalBatch, space_.global_batch, [&](std::int64_t batch) {
+      plan_.global_batch = batch;
+      if (batch % (plan_.micro_batch * plan_.data) == 0) walk_states();
+    });
+  }
+
   void walk_states() {
     for_each_index(code_, SpaceKey::Zero, space_.zero, [&](int stage) {
       if (!bears_on(job_, plan_, SpaceKey::Zero) && !is_first(code_, SpaceKey::Zero)) return;
@@ -155,33 +163,12 @@ class FamilyWalk {
   }
 
   void walk_splits() {
-    for (const auto& [index, dealt] : splits()) {
+    for (const auto& [index, dealt] : splits_.of(job_, space_, plan_)) {
       code_[SpaceKey::Layers] = index;
       copy_value(dealt, SpaceKey::Layers, plan_);
       walk_sends();
     }
     code_[SpaceKey::Layers] = 0;
-  }
-
-  // The ways to deal layers over stages and chunks of this shape, each once. Kept: many plans of
-  // the family share a shape.
-  using Splits = std::vector<std::pair<std::uint16_t, Plan>>;
-  const Splits& splits() {
-    const auto key = std::tuple(plan_.pipeline, plan_.model_chunks, plan_.schedule);
-    const auto [place, is_new] = splits_.try_emplace(key);
-    if (!is_new) return place->second;
-    std::vector<std::vector<int>> seen;
-    for (std::size_t i = 0; i < space_.layers.size(); ++i) {
-      Plan dealt = plan_;
-      deal_layers(job_, job_.plan, space_.layers[i], dealt);
-      if (!model::is_layer_split_legal(job_.transformer, dealt)) continue;
-      if (space_.layers[i] == LayerSplit::Auto && is_needless(space_, job_, dealt)) continue;
-      auto layers = model::layers_of_virtual_stages(job_.transformer, dealt);
-      if (std::find(seen.begin(), seen.end(), layers) != seen.end()) continue;
-      seen.push_back(std::move(layers));
-      place->second.emplace_back(static_cast<std::uint16_t>(i), std::move(dealt));
-    }
-    return place->second;
   }
 
   // check_plan() says the same in words; most refusals are of this kind, and words take time.
@@ -225,10 +212,10 @@ class FamilyWalk {
 
   const Job& job_;
   const SearchSpace& space_;
+  LayerSplits& splits_;
   const std::function<void(const PlanCode&, const Plan&)>& visit_;
   PlanCode code_;
   Plan plan_;
-  std::map<std::tuple<int, int, ScheduleKind>, Splits> splits_;
 };
 
 // By work; what comes out even stays as it was dealt.
@@ -317,7 +304,10 @@ void deal_layers(const Job& job, const Plan& origin, LayerSplit split, Plan& pla
   }
 }
 
-Plan plan_of(const Job& job, const SearchSpace& space, const PlanCode& code) {
+namespace {
+
+// plan_of() without the layers.
+Plan sizes_of(const Job& job, const SearchSpace& space, const PlanCode& code) {
   Plan plan = job.plan;
   plan.tensor = space.tensor[code[SpaceKey::Tensor]];
   plan.pipeline = space.pipeline[code[SpaceKey::Pipeline]];
@@ -343,7 +333,25 @@ Plan plan_of(const Job& job, const SearchSpace& space, const PlanCode& code) {
   plan.overlap_p2p = space.overlap_p2p[code[SpaceKey::OverlapP2p]];
   plan.rank_order = space.rank_order[code[SpaceKey::RankOrder]];
   plan.data = model::data_from_gpus(plan, job.cluster.num_gpus()).value_or(0);
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_of(const Job& job, const SearchSpace& space, const PlanCode& code) {
+  Plan plan = sizes_of(job, space, code);
   deal_layers(job, job.plan, space.layers[code[SpaceKey::Layers]], plan);
+  return plan;
+}
+
+Plan LayerSplits::plan_of(const Job& job, const SearchSpace& space, const PlanCode& code) {
+  Plan plan = sizes_of(job, space, code);
+  const std::vector<Dealt>& all = of(job, space, plan);
+  const auto dealt = std::find_if(all.begin(), all.end(), [&](const Dealt& one) {
+    return one.index == code[SpaceKey::Layers];
+  });
+  MEGATWIN_ASSERT(dealt != all.end(), "no such split of layers: ", code[SpaceKey::Layers]);
+  copy_value(dealt->plan, SpaceKey::Layers, plan);
   return plan;
 }
 
@@ -358,8 +366,7 @@ std::vector<PlanFamily> plan_families(const Job& job, const SearchSpace& space) 
                      [&](bool /*overlapped*/) {
                        const bool can = plan.tensor > 1 && on;
                        if (!can && !is_first(code, SpaceKey::OverlapTensorParallel)) return;
-                       for_each_index(code, SpaceKey::RankOrder, space.rank_order,
-                                      [&](const std::string&) { families.push_back({code}); });
+                       families.push_back({code});
                      });
     });
   };
@@ -388,9 +395,32 @@ std::vector<PlanFamily> plan_families(const Job& job, const SearchSpace& space) 
   return families;
 }
 
+const std::vector<LayerSplits::Dealt>& LayerSplits::of(const Job& job, const SearchSpace& space,
+                                                       const Plan& plan) {
+  // What the head weighs against a layer: see model::end_in_layers().
+  const bool runs_again =
+      plan.recompute == model::RecomputeKind::Full && plan.recompute_layers == 0;
+  const auto [place, is_new] =
+      dealt_.try_emplace({plan.pipeline, plan.model_chunks, plan.schedule, runs_again});
+  if (!is_new) return place->second;
+  std::vector<std::vector<int>> seen;
+  for (std::size_t i = 0; i < space.layers.size(); ++i) {
+    Plan dealt = plan;
+    deal_layers(job, job.plan, space.layers[i], dealt);
+    if (!model::is_layer_split_legal(job.transformer, dealt)) continue;
+    if (space.layers[i] == LayerSplit::Auto && is_needless(space, job, dealt)) continue;
+    auto layers = model::layers_of_virtual_stages(job.transformer, dealt);
+    if (std::find(seen.begin(), seen.end(), layers) != seen.end()) continue;
+    seen.push_back(std::move(layers));
+    place->second.push_back({static_cast<std::uint16_t>(i), std::move(dealt)});
+  }
+  return place->second;
+}
+
 void for_each_plan(const Job& job, const SearchSpace& space, const PlanFamily& family,
+                   LayerSplits& splits,
                    const std::function<void(const PlanCode&, const Plan&)>& visit) {
-  FamilyWalk(job, space, family, visit).run();
+  FamilyWalk(job, space, family, splits, visit).run();
 }
 
 }  // namespace megatwin::sim

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "model/job.h"
@@ -41,15 +43,36 @@ void deal_layers(const model::Job& job, const model::Plan& origin, LayerSplit sp
                  model::Plan& plan);
 
 // A part of the space whose plans share everything that a single task costs: tensor, context and
-// expert sizes, micro-batch, recomputation, precision, rank order. Work is handed out by these.
+// expert sizes, micro-batch, recomputation, precision. Work is handed out by these.
 struct PlanFamily {
   PlanCode code;  // The other keys are 0.
 };
 std::vector<PlanFamily> plan_families(const model::Job& job, const SearchSpace& space);
 
+// The ways to deal layers over stages and chunks, each once, by the few things that they depend on;
+// kept from family to family. Of one job and space. Not thread-safe: one a thread.
+class LayerSplits {
+ public:
+  // A plan with layers dealt as SearchSpace::layers[index] says.
+  struct Dealt {
+    std::uint16_t index;
+    model::Plan plan;
+  };
+  // Those that are legal for plans of this shape.
+  const std::vector<Dealt>& of(const model::Job& job, const SearchSpace& space,
+                               const model::Plan& plan);
+  // As plan_of() says. Requires: the code is of a legal plan.
+  model::Plan plan_of(const model::Job& job, const SearchSpace& space, const PlanCode& code);
+
+ private:
+  using Key = std::tuple<int, int, model::ScheduleKind, bool>;
+  std::map<Key, std::vector<Dealt>> dealt_;
+};
+
 // Calls `visit` for each legal plan of the family, in a fixed order; plans that share their
-// data-parallel traffic follow each other.
+// data-parallel traffic follow each other, and among those such that differ in sends only.
 void for_each_plan(const model::Job& job, const SearchSpace& space, const PlanFamily& family,
+                   LayerSplits& splits,
                    const std::function<void(const PlanCode&, const model::Plan&)>& visit);
 
 }  // namespace megatwin::sim

@@ -28,14 +28,24 @@ using model::StageCost;
 // again to the same bits.
 constexpr std::size_t kTablesMax = 96;
 
-// With replicas or stages laid out before the inner groups, the spread of those depends on them.
+// What the groups of tasks depend on of the order of ranks: all of it when replicas or stages are
+// laid out before some of them, else what comes before both.
 bool sizes_shape_groups(std::string_view order) {
   const std::size_t outer = std::min(order.find("dp"), order.find("pp"));
   return order.find("tp") > outer || order.find("cp") > outer || order.find("ep") > outer;
 }
+std::string_view order_of_tasks(std::string_view order) {
+  return sizes_shape_groups(order) ? order
+                                   : order.substr(0, std::min(order.find("dp"), order.find("pp")));
+}
 
 // The sum of a stage's chunks; whether the first has experts; whether the last has the head.
 using StageKey = std::tuple<ChunkContent, bool, bool>;
+
+struct ChunkContentCost {
+  ChunkCost cost;
+  Seconds draw;  // Of a micro-batch, beyond an idle GPU.
+};
 
 // What every stage of one content holds beside its chunks.
 struct StageFixed {
@@ -54,8 +64,8 @@ struct PlanPricer::TaskKey {
   int recompute_layers;
   model::Precision precision;
   model::ExpertDispatcher dispatcher;
-  int pipeline;  // 0 where it does not matter.
-  std::string rank_order;
+  int pipeline;            // 0 where it does not matter.
+  std::string rank_order;  // What matters of it.
   friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
 };
 
@@ -66,23 +76,50 @@ struct PlanPricer::LayoutKey {
   friend auto operator<=>(const LayoutKey&, const LayoutKey&) = default;
 };
 
-// Prices of all chunks and stages of the plans that share a TaskKey.
+// Prices of all chunks and stages of the plans that share a TaskKey. `job` has the plan that is
+// priced in every call.
 class PlanPricer::TaskTable {
  public:
-  TaskTable(const Job& job, const Plan& plan)
-      : job_(with_plan(job, plan)), pricer_(job_, model::PricedEffects{}) {}
+  explicit TaskTable(const Job& job) : job_(job), pricer_(job_, model::PricedEffects{}) {}
 
-  void price(const Plan& plan, const ChunkLayout& layout, PricedPlan& priced) {
-    Traffic& traffic = traffic_of(plan);
+  // All plans that also share what the data-parallel traffic depends on.
+  struct Traffic {
+    Traffic(const Job& job, const model::StateLinks& links)
+        : data_parallel(job, model::PricedEffects{}, links) {}
+    model::DataParallelTraffic data_parallel;
+    std::map<ChunkContent, ChunkContentCost> chunks;
+    std::map<StageKey, StageFixed> stages;
+    const std::vector<model::PipelineHop>* hops = nullptr;
+  };
+
+  Traffic& traffic() {
+    const Plan& plan = job_.plan;
+    const TrafficKey key{{plan.pipeline, plan.data, plan.rank_order},
+                         plan.zero_stage,
+                         plan.global_batch,
+                         plan.overlap_grad_reduce,
+                         plan.overlap_param_gather,
+                         // Whether the token table's two users are on one rank.
+                         plan.schedule == model::ScheduleKind::ZeroBubbleV};
+    auto& traffic = traffic_[key];
+    if (!traffic) {
+      const Places& places = places_of(std::get<0>(key));
+      traffic = std::make_unique<Traffic>(job_, places.links);
+      traffic->hops = &places.hops;
+    }
+    return *traffic;
+  }
+
+  void price(Traffic& traffic, const ChunkLayout& layout, PricedPlan& priced) {
     std::vector<const ChunkContentCost*> costs;
     for (const ChunkContent& content : layout.contents) costs.push_back(&cost_of(traffic, content));
     priced.stages.resize(layout.first_of_kind.size());
     priced.draw.assign(layout.first_of_kind.size(), model::Seconds{});
+    std::vector<ChunkContent> contents;
     for (int kind = 0; kind < layout.num_kinds(); ++kind) {
       const int stage = layout.first_of_kind[static_cast<std::size_t>(kind)];
       StageCost& cost = priced.stages[static_cast<std::size_t>(kind)];
-      std::vector<ChunkContent> contents;
-      cost.chunks.clear();
+      contents.clear();
       for (int chunk = 0; chunk < layout.model_chunks; ++chunk) {
         const auto id = static_cast<std::size_t>(layout.content(stage, chunk));
         contents.push_back(layout.contents[id]);
@@ -98,41 +135,22 @@ class PlanPricer::TaskTable {
       cost.step_end = fixed.step_end;
       cost.overhead = fixed.overhead;
     }
-    priced.hops = hops(traffic);
+    priced.hops = *traffic.hops;
   }
 
  private:
-  struct ChunkContentCost {
-    ChunkCost cost;
-    Seconds draw;  // Of a micro-batch, beyond an idle GPU.
+  // Where replicas and stages stand.
+  using PlacesKey = std::tuple<int, int, std::string>;
+  struct Places {
+    model::StateLinks links;
+    std::vector<model::PipelineHop> hops;
   };
+  using TrafficKey = std::tuple<PlacesKey, int, std::int64_t, bool, bool, bool>;
 
-  // All plans that also share what the data-parallel traffic depends on.
-  struct Traffic {
-    explicit Traffic(const Job& base, const Plan& plan)
-        : job(with_plan(base, plan)), data_parallel(job, model::PricedEffects{}) {}
-    Job job;
-    model::DataParallelTraffic data_parallel;
-    std::map<ChunkContent, ChunkContentCost> chunks;
-    std::map<StageKey, StageFixed> stages;
-    std::optional<std::vector<model::PipelineHop>> hops;
-  };
-  using TrafficKey = std::tuple<int, int, int, std::int64_t, bool, bool, bool>;
-
-  static Job with_plan(const Job& job, const Plan& plan) {
-    Job changed = job;
-    changed.plan = plan;
-    return changed;
-  }
-
-  Traffic& traffic_of(const Plan& plan) {
-    const TrafficKey key{plan.pipeline, plan.data, plan.zero_stage, plan.global_batch,
-                         plan.overlap_grad_reduce, plan.overlap_param_gather,
-                         // Whether the token table's two users are on one rank.
-                         plan.schedule == model::ScheduleKind::ZeroBubbleV};
-    auto& traffic = traffic_[key];
-    if (!traffic) traffic = std::make_unique<Traffic>(job_, plan);
-    return *traffic;
+  const Places& places_of(const PlacesKey& key) {
+    const auto [place, is_new] = places_.try_emplace(key);
+    if (is_new) place->second = {model::state_links(job_), model::pipeline_hops(job_)};
+    return place->second;
   }
 
   const model::ChunkTasks& tasks_of(const ChunkContent& content) {
@@ -172,7 +190,7 @@ class PlanPricer::TaskTable {
     const auto [place, is_new] =
         traffic.stages.try_emplace({sum, contents.front().moe_layers > 0, contents.back().head});
     if (!is_new) return place->second;
-    const model::LoweringInput input = model::lowering_input(traffic.job);
+    const model::LoweringInput input = model::lowering_input(job_);
     model::PricedStage stage;
     stage.parameters = traffic.data_parallel.stage_parameters(contents);
     traffic.data_parallel.price_optimizer(input, pricer_, contents, stage);
@@ -189,14 +207,10 @@ class PlanPricer::TaskTable {
     return place->second;
   }
 
-  static const std::vector<model::PipelineHop>& hops(Traffic& traffic) {
-    if (!traffic.hops) traffic.hops = model::pipeline_hops(traffic.job);
-    return *traffic.hops;
-  }
-
-  Job job_;
+  const Job& job_;
   model::TaskPricer pricer_;
   std::map<ChunkContent, model::ChunkTasks> tasks_;
+  std::map<PlacesKey, Places> places_;
   std::map<TrafficKey, std::unique_ptr<Traffic>> traffic_;
 };
 
@@ -234,18 +248,34 @@ PlanPricer::TaskTable& PlanPricer::table_of(const Plan& plan) {
                     plan.precision,
                     plan.dispatcher,
                     sizes_shape_groups(plan.rank_order) ? plan.pipeline : keeps_outputs,
-                    plan.rank_order};
+                    std::string(order_of_tasks(plan.rank_order))};
   const auto found = tables_.find(key);
   if (found != tables_.end()) return *found->second;
-  if (tables_.size() >= kTablesMax) tables_.clear();
-  return *tables_.emplace(key, std::make_unique<TaskTable>(job_, plan)).first->second;
+  if (tables_.size() >= kTablesMax) {
+    tables_.clear();
+    traffic_ = nullptr;
+  }
+  return *tables_.emplace(key, std::make_unique<TaskTable>(job_)).first->second;
 }
 
 const PricedPlan& PlanPricer::price(const Plan& plan) {
   MEGATWIN_ASSERT(plan.schedule != model::ScheduleKind::OrderFile, plan.order_file);
-  priced_.layout = &layout_of(plan);
-  table_of(plan).price(plan, *priced_.layout, priced_);
-  return priced_;
+  job_.plan = plan;
+  const ChunkLayout& layout = layout_of(plan);
+  TaskTable& table = table_of(plan);
+  TaskTable::Traffic& traffic = table.traffic();
+  if (traffic_ != &traffic) {
+    traffic_ = &traffic;
+    priced_.clear();
+  }
+  for (const PricedPlan& priced : priced_) {
+    if (priced.layout == &layout) return priced;
+  }
+  PricedPlan& priced = priced_.emplace_front();
+  priced.layout = &layout;
+  priced.number = ++last_number_;
+  table.price(traffic, layout, priced);
+  return priced;
 }
 
 model::ProgramSpec program_spec(const Plan& plan, const PricedPlan& priced) {

@@ -5,8 +5,11 @@
 #define MEGATWIN_SIM_SEARCH_PLAN_PRICER_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "model/job.h"
@@ -23,6 +26,8 @@ struct PricedPlan {
   // By kind of stage: what the tasks of a micro-batch draw beyond an idle GPU (sim/power.h).
   std::vector<model::Seconds> draw;
   model::Seconds step_overhead;
+  // Of one pricer: answers of one number have equal costs and sizes.
+  std::uint64_t number = 0;
 
   const model::StageCost& stage(int index) const {
     return stages[static_cast<std::size_t>(layout->kind_of_stage[static_cast<std::size_t>(index)])];
@@ -40,11 +45,8 @@ class PlanPricer {
   // Requires: the plan is legal, and its schedule is not an order file.
   const PricedPlan& price(const model::Plan& plan);
 
-  // The job with this plan in place of its own; good until the next call.
-  const model::Job& job_with(const model::Plan& plan) {
-    job_.plan = plan;
-    return job_;
-  }
+  // The job with the plan that was priced last.
+  const model::Job& job() const { return job_; }
 
  private:
   struct TaskKey;
@@ -54,10 +56,14 @@ class PlanPricer {
   const ChunkLayout& layout_of(const model::Plan& plan);
   TaskTable& table_of(const model::Plan& plan);
 
-  model::Job job_;  // Without its remarks.
+  model::Job job_;  // Without its remarks; the tables look at it.
   std::map<LayoutKey, ChunkLayout> layouts_;
   std::map<TaskKey, std::unique_ptr<TaskTable>> tables_;
-  PricedPlan priced_;
+  // Plans that follow each other share most: all of one data-parallel traffic, priced once a
+  // layout.
+  const void* traffic_ = nullptr;  // Which one.
+  std::list<PricedPlan> priced_;
+  std::uint64_t last_number_ = 0;
 };
 
 // The whole program of a priced plan, one entry a stage, as build_job_program() makes it.

@@ -17,9 +17,8 @@
 #include "sim/search/energy_front.h"
 #include "sim/search/helper.h"
 #include "sim/search/impossible_wish.h"
-#include "sim/search/loser_reasons.h"
-#include "sim/search/parallel_for.h"
 #include "sim/search/plan_list.h"
+#include "sim/search/plan_reports.h"
 #include "sim/search/space_key.h"
 #include "sim/search/step_bound.h"
 #include "sim/simulate.h"
@@ -37,24 +36,16 @@ using model::Seconds;
 constexpr double kFrontSlack = 0.01;
 constexpr std::size_t kFrontMax = 20;
 
-std::string depth_of(const Job& checked) {
-  std::string depth = checked.network == model::NetworkKind::Analytic
-                          ? "events"
-                          : std::string(name_of(checked.network));
-  if (!checked.disturbances.empty()) depth += " with disturbances";
-  return depth;
-}
-
 class Search {
  public:
   // `job` is plain; finalists are simulated as `checked` has it.
   Search(const Job& job, const Job& checked, const SearchSpace& space, const SearchOptions& options)
       : job_(job),
-        checked_(checked),
-        depth_(depth_of(checked)),
         space_(space),
         options_(options),
         memory_limit_(search_memory_limit(job, options)),
+        reports_(job, checked, memory_limit_),
+        explainer_(job, space, memory_limit_),
         shared_(options.processes),
         candidates_(job_, space_, memory_limit_, options.num_threads, &shared_) {}
 
@@ -62,7 +53,7 @@ class Search {
     candidates_.enumerate(options_.progress);
     result_.candidates = result_.evaluated.bound = candidates_.num_legal();
     result_.fit = static_cast<std::int64_t>(candidates_.fitting().size());
-    result_.depth = depth_;
+    result_.depth = reports_.depth();
     result_.not_searched = not_searched(job_, space_);
     simulate_baseline();
     if (candidates_.fitting().empty()) {
@@ -104,54 +95,35 @@ class Search {
     if (report.memory_peak > memory_limit_) return;
     const Seconds plain_time = report.step_time;
     result_.baseline =
-        is_plain() ? FoundPlan{std::move(report),
-                               is_decided(job_.plan.schedule) ? "events" : "dataflow", plain_time}
-                   : checked(job_.plan, plain_time, false);
-  }
-
-  bool is_plain() const { return depth_ == "events"; }
-
-  // A finalist as closely as it can be looked at.
-  FoundPlan checked(const Plan& plan, Seconds plain_time, bool sensitivities) const {
-    Job job = checked_;
-    job.plan = plan;
-    auto answer = simulate(job, {.engine = EngineChoice::Events, .sensitivities = sensitivities});
-    if (auto* report = std::get_if<SimulationReport>(&answer)) {
-      MEGATWIN_ASSERT(!is_plain() || report->step_time == plain_time,
-                      "two times for a plan: ", report->step_time.value, " and ", plain_time.value);
-      return {std::move(*report), depth_, plain_time};
-    }
-    // The plan is legal and fits: it is the network that cannot be simulated.
-    const auto& reasons = std::get<PlanRefusal>(answer).reasons;
-    FoundPlan found{
-        report_of_plan(job_, plan,
-                       {.engine = EngineChoice::Events, .sensitivities = sensitivities}),
-        "events", plain_time};
-    found.report.warnings.push_back("not simulated as " + depth_ +
-                                    (reasons.empty() ? "" : ": " + reasons.front()));
-    return found;
+        reports_.is_plain()
+            ? FoundPlan{std::move(report), is_decided(job_.plan.schedule) ? "events" : "dataflow",
+                        plain_time}
+            : reports_.finalist(job_.plan, plain_time, false);
   }
 
   void simulate_best() {
     std::vector<std::size_t> places = candidates_.ranking();
     places.resize(std::min(places.size(), static_cast<std::size_t>(options_.num_best)));
-    std::vector<FoundPlan> found(places.size());
-    std::atomic<std::size_t> done = 0;
-    parallel_for(places.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
-      const Candidate& candidate = candidates_.fitting()[places[i]];
-      const Plan plan = candidates_.plan(candidate);
-      const SimulationReport plain = report_of_plan(job_, plan, {.sensitivities = false});
-      MEGATWIN_ASSERT(plain.memory_peak == candidate.memory, plain.memory_peak.value, " bytes, ",
-                      candidate.memory.value, " in the search");
-      found[i] = checked(plan, plain.step_time, true);
-      report_progress("simulating the best", ++done, places.size());
-    });
-    result_.evaluated.events = static_cast<std::int64_t>(places.size());
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const Seconds time = candidates_.fitting()[places[i]].step_time();
-      MEGATWIN_ASSERT(std::abs((time - found[i].plain_time).value) < 1e-9,
-                      "two times for a plan: ", time.value, " and ", found[i].plain_time.value);
+    std::vector<ReportQuestion> questions;
+    for (const std::size_t place : places) {
+      const Candidate& candidate = candidates_.fitting()[place];
+      questions.push_back({.kind = ReportQuestion::Kind::Finalist,
+                           .plan = candidates_.plan(candidate),
+                           .plain_time = candidate.step_time()});
     }
+    auto answers = reports_.ask(candidates_, questions, [&](std::size_t done) {
+      report_progress("simulating the best", done, places.size());
+    });
+    std::vector<FoundPlan> found;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Bytes memory = candidates_.fitting()[places[i]].memory;
+      // Disturbances may hold more.
+      MEGATWIN_ASSERT(!reports_.is_plain() || answers[i]->report.memory_peak == memory,
+                      answers[i]->report.memory_peak.value, " bytes, ", memory.value,
+                      " in the search");
+      found.push_back(*std::move(answers[i]));
+    }
+    result_.evaluated.events = static_cast<std::int64_t>(places.size());
     order_best(places, std::move(found));
   }
 
@@ -176,15 +148,12 @@ class Search {
             if (next == ranking.size()) return std::nullopt;
             return candidates_.plan(candidates_.fitting()[ranking[next++]]);
           });
-      std::vector<std::optional<FoundPlan>> found(plans.size());
-      parallel_for(plans.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
-        Job job = job_;
-        job.plan = plans[i];
-        const auto answer = simulate(job, {.engine = EngineChoice::Events, .sensitivities = false});
-        const auto* plain = std::get_if<SimulationReport>(&answer);
-        if (plain == nullptr || plain->memory_peak > memory_limit_) return;
-        found[i] = checked(plans[i], plain->step_time, true);
-      });
+      std::vector<ReportQuestion> questions;
+      for (const Plan& plan : plans) {
+        questions.push_back(
+            {.kind = ReportQuestion::Kind::Decided, .plan = plan, .plain_time = {}});
+      }
+      auto found = reports_.ask(candidates_, questions, {});
       result_.evaluated.events += static_cast<std::int64_t>(plans.size());
       for (auto& plan : found) {
         if (plan) decided_.push_back(*std::move(plan));
@@ -215,7 +184,7 @@ class Search {
       if (first == nullptr) continue;
       if (std::any_of(result_.best.begin(), result_.best.end(), is_listed)) continue;
       result_.losers.insert(result_.losers.begin(),
-                            slow_loser(job_, first->report.plan, candidates_.plan(winner())));
+                            explainer_.explain_slow(first->report.plan, winner().code));
     }
   }
 
@@ -229,7 +198,7 @@ class Search {
   }
 
   Seconds paced(const Plan& plan, Seconds time) const {
-    return sim::paced(job_, plan.global_batch, time);
+    return sim::paced(job_.plan.global_batch, plan.global_batch, time);
   }
 
   std::vector<std::size_t> order_of(const std::vector<FoundPlan>& found) const {
@@ -237,7 +206,8 @@ class Search {
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       const auto rank_of = [&](const FoundPlan& plan) {
-        return std::tuple(plan.depth != depth_, paced(plan.report.plan, plan.report.step_time));
+        return std::tuple(plan.depth != reports_.depth(),
+                          paced(plan.report.plan, plan.report.step_time));
       };
       return rank_of(found[a]) < rank_of(found[b]);
     });
@@ -253,7 +223,7 @@ class Search {
     }
     for (const std::size_t place : candidates_.ranking()) {
       const Candidate& candidate = candidates_.fitting()[place];
-      if (sim::paced(job_, candidate.batch, candidate.step_time()) < own) ++rank;
+      if (sim::paced(job_.plan.global_batch, candidate.batch, candidate.step_time()) < own) ++rank;
     }
     // Plans that were pruned are slower than the tenth best; a baseline behind that has no rank.
     if (options_.exhaustive || rank <= options_.num_best) result_.baseline_rank = rank;
@@ -262,22 +232,20 @@ class Search {
   const Candidate& winner() const { return candidates_.fitting()[finalists_.front()]; }
 
   void find_front() {
-    const EnergyFront front =
-        energy_front(job_, candidates_, {.slack = kFrontSlack, .progress = options_.progress});
+    EnergyFront front = energy_front(job_, candidates_, reports_,
+                                     {.slack = kFrontSlack, .progress = options_.progress});
     result_.front_complete = front.complete;
     result_.evaluated.dataflow += static_cast<std::int64_t>(front.simulated);
-    const std::vector<FrontPoint> points = spread(front.points);
-    result_.front.resize(points.size());
-    parallel_for(points.size(), options_.num_threads, [&](std::size_t i, int /*thread*/) {
-      const Candidate& candidate = candidates_.fitting()[points[i].place];
-      result_.front[i].report =
-          report_of_plan(job_, candidates_.plan(candidate), {.sensitivities = false});
-    });
+    for (const std::size_t i : spread(front.points)) {
+      result_.front.push_back({std::move(front.reports[i])});
+    }
   }
 
   // Of a long front, evenly spread points with the fastest, the leanest and the thriftiest.
-  static std::vector<FrontPoint> spread(const std::vector<FrontPoint>& points) {
-    if (points.size() <= kFrontMax) return points;
+  static std::vector<std::size_t> spread(const std::vector<FrontPoint>& points) {
+    std::vector<std::size_t> all(points.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    if (points.size() <= kFrontMax) return all;
     const auto least = [&](auto FrontPoint::*what) {
       const auto place = std::min_element(
           points.begin(), points.end(),
@@ -287,9 +255,7 @@ class Search {
     std::set<std::size_t> kept = {least(&FrontPoint::memory), least(&FrontPoint::energy)};
     constexpr std::size_t kEven = kFrontMax - 2;
     for (std::size_t i = 0; i < kEven; ++i) kept.insert(i * (points.size() - 1) / (kEven - 1));
-    std::vector<FrontPoint> some;
-    for (const std::size_t i : kept) some.push_back(points[i]);
-    return some;
+    return {kept.begin(), kept.end()};
   }
 
   // One value of one key that the winner has not.
@@ -303,17 +269,19 @@ class Search {
     const Candidate best = winner();
     std::set<PlanCode> taken = {best.code};
     std::vector<PlanCode> slow, large;
+    std::vector<Candidates::Filter> with_value;
     for (const Other& other : other_values(best.code)) {
       const ValueCount& count = candidates_.count(other.key, other.index);
       if (count.legal == 0) continue;
-      const auto has_value = [&](const Candidate& candidate) {
-        return candidate.code[other.key] == other.index;
-      };
       if (count.fit == 0) {
         if (taken.insert(count.leanest->code).second) large.push_back(count.leanest->code);
         continue;
       }
-      candidates_.evaluate_best(1, {}, has_value);
+      with_value.emplace_back(
+          [other](const Candidate& candidate) { return candidate.code[other.key] == other.index; });
+    }
+    candidates_.evaluate_fastest(with_value);
+    for (const Candidates::Filter& has_value : with_value) {
       if (const auto place = candidates_.fastest(has_value)) {
         const Candidate& candidate = candidates_.fitting()[*place];
         if (taken.insert(candidate.code).second) slow.push_back(candidate.code);
@@ -350,17 +318,15 @@ class Search {
       result_.losers[i] = std::move(loser);
       report_progress("asking why others lost", ++done, result_.losers.size());
     };
-    candidates_.run({.kind = WorkKind::Losers,
-                     .count = result_.losers.size(),
-                     .here =
-                         [&](std::size_t i, int /*thread*/) {
-                           add(i, explain_loser(job_, space_, memory_limit_, question_of(i)));
-                         },
-                     .request = [&](std::size_t i, ByteWriter& out) { out.put(question_of(i)); },
-                     .take =
-                         [&](std::size_t i, ByteReader& in) {
-                           add(i, read_loser(plan_of(job_, space_, question_of(i).plan), in));
-                         }});
+    candidates_.run(
+        {.kind = WorkKind::Losers,
+         .count = result_.losers.size(),
+         .here = [&](std::size_t i, int /*thread*/) { add(i, explainer_.explain(question_of(i))); },
+         .request = [&](std::size_t i, ByteWriter& out) { out.put(question_of(i)); },
+         .take =
+             [&](std::size_t i, ByteReader& in) {
+               add(i, read_loser(plan_of(job_, space_, question_of(i).plan), in));
+             }});
     std::stable_sort(result_.losers.begin(), result_.losers.begin() + std::ssize(slow),
                      [&](const Loser& a, const Loser& b) {
                        return paced(a.plan, *a.step_time) < paced(b.plan, *b.step_time);
@@ -430,11 +396,11 @@ class Search {
   }
 
   const Job& job_;
-  const Job& checked_;
-  std::string depth_;  // Of a finalist that was simulated as `checked_` has it.
   const SearchSpace& space_;
   const SearchOptions& options_;
   Bytes memory_limit_;
+  PlanReports reports_;
+  LoserExplainer explainer_;
   SharedWork shared_;
   Candidates candidates_;
   std::vector<std::size_t> finalists_;  // Places of the best fixed orders, as checked.
@@ -449,8 +415,7 @@ SearchResult search(const Job& job, const SearchSpace& space, const SearchOption
   SearchOptions resolved = options;
   resolved.num_threads = search_threads(options);
   const Job plain = plain_job(job);
-  Job checked = job;
-  checked.network = options.check.value_or(job.network);
+  const Job checked = checked_job(job, resolved);
   return Search(plain, checked, space, resolved).run();
 }
 

@@ -21,7 +21,7 @@ class HelperError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class WorkKind : int { End, Families, Times, Losers };
+enum class WorkKind : int { End, Families, Times, Losers, Reports };
 
 // The functions are called from several threads at once.
 struct Pieces {

@@ -53,11 +53,16 @@ TEST(TerminalReport, RefusalNamesReasonsAndNearestPlans) {
   EXPECT_TRUE(has(text, "recompute none → selective")) << text;
 }
 
-TEST(TerminalReport, RefusalWithoutNeighboursSaysSo) {
-  const std::string text = terminal_refusal(
-      {.code = "illegal_plan", .message = "tensor 5 does not divide 64 heads", .reasons = {"x"}});
-  EXPECT_TRUE(has(text, "this plan is illegal: tensor 5")) << text;
-  EXPECT_TRUE(has(text, "no plan near it")) << text;
+// A refusal told of plans near it where nobody had looked for one.
+TEST(TerminalReport, RefusalWithoutNeighboursSaysSoWhereTheyWereLookedFor) {
+  sim::PlanRefusal refusal{
+      .code = "illegal_plan", .message = "tensor 5 does not divide 64 heads", .reasons = {"x"}};
+  const std::string not_looked = terminal_refusal(refusal);
+  EXPECT_TRUE(has(not_looked, "this plan is illegal: tensor 5")) << not_looked;
+  EXPECT_FALSE(has(not_looked, "near it")) << not_looked;
+  refusal.others_tried = 17;
+  const std::string looked = terminal_refusal(refusal);
+  EXPECT_TRUE(has(looked, "none of the plans near it is legal and fits; tried: 17\n")) << looked;
 }
 
 TEST(TerminalComparison, ShowsRunsSideBySideWithScaling) {

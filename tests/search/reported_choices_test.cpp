@@ -29,7 +29,7 @@ SimulationReport report_of(const std::string& yaml) {
 
 // All reasons of a refusal, or "" when the plan is legal.
 std::string reasons_of(const std::string& yaml) {
-  const auto answer = sim::simulate(job_from(yaml), {.sensitivities = false});
+  const auto answer = sim::simulate(job_from(yaml));
   std::string all;
   if (const auto* refusal = std::get_if<PlanRefusal>(&answer)) {
     for (const std::string& reason : refusal->reasons) all += reason + "\n";

@@ -38,10 +38,12 @@ sim::SearchSpace sixteen_gpu_space(std::vector<int> model_chunks) {
 
 std::vector<ListedPlan> all_plans(const model::Job& job, const sim::SearchSpace& space) {
   std::vector<ListedPlan> plans;
+  sim::LayerSplits splits;
   for (const sim::PlanFamily& family : sim::plan_families(job, space)) {
-    sim::for_each_plan(job, space, family, [&](const sim::PlanCode& code, const model::Plan& plan) {
-      plans.push_back({code, plan});
-    });
+    sim::for_each_plan(job, space, family, splits,
+                       [&](const sim::PlanCode& code, const model::Plan& plan) {
+                         plans.push_back({code, plan});
+                       });
   }
   return plans;
 }

@@ -256,8 +256,9 @@ TEST(SearchFront, OfTimeMemoryAndEnergyIsThatOfEveryPlan) {
   constexpr double kSlack = 0.01;
   sim::Candidates candidates(job, space, limit, 2);
   candidates.enumerate({});
+  const sim::PlanReports reports(job, job, limit);
   const sim::EnergyFront front =
-      sim::energy_front(job, candidates, {.slack = kSlack, .simulated_max = 100'000});
+      sim::energy_front(job, candidates, reports, {.slack = kSlack, .simulated_max = 100'000});
   EXPECT_TRUE(front.complete);
   EXPECT_LT(front.simulated, candidates.fitting().size() / 2);
   ASSERT_GT(candidates.fitting().size(), 300U);
@@ -273,7 +274,7 @@ TEST(SearchFront, OfTimeMemoryAndEnergyIsThatOfEveryPlan) {
         });
     EXPECT_TRUE(covered) << report.step_time.value << " s, " << report.memory_peak.value;
   }
-  const auto few = sim::energy_front(job, candidates, {.slack = 0, .simulated_max = 3});
+  const auto few = sim::energy_front(job, candidates, reports, {.slack = 0, .simulated_max = 3});
   EXPECT_FALSE(few.complete);
 }
 
