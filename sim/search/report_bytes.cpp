@@ -114,8 +114,9 @@ void visit(Io& io, Of<Io, SimulationReport>& value) {
          parameters_per_stage, power_per_gpu, energy_per_step, cost_per_step, power_per_node,
          facility_energy_per_step, carbon_kg_per_step, gpus, ranks_simulated, events, engine,
          network, network_flows, network_closed_form, links, disturbed, goodput, assumptions,
-         warnings, sensitivities, priced_ops, timeline] = value;
+         warnings, sensitivities, priced_ops, components, timeline] = value;
   MEGATWIN_ASSERT(priced_ops.empty(), priced_ops.size());
+  MEGATWIN_ASSERT(components.empty(), components.size());
   MEGATWIN_ASSERT(timeline.empty(), timeline.size());
   io(name, plan, model_name, gpu_name, node_name, software_name, schedule_name, step_time,
      step_time_low, step_time_high, tokens_per_s, tokens_per_s_per_gpu, model_flop_per_step,
