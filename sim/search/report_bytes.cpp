@@ -48,8 +48,8 @@ void visit(Io& io, Of<Io, DisturbanceReport>& value) {
 
 template <class Io>
 void visit(Io& io, Of<Io, LinkLoad>& value) {
-  auto& [link, capacity, demand, carried, full, delay, num_users, users] = value;
-  io(link, capacity, demand, carried, full, delay, num_users, users);
+  auto& [link, capacity, demand, carried, full, delay, num_users, users, first_delayed] = value;
+  io(link, capacity, demand, carried, full, delay, num_users, users, first_delayed);
 }
 
 template <class Io>
