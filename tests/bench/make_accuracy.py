@@ -144,8 +144,9 @@ print("""
 
 * V100: every rate is derived. A GPT of 126M on one V100S comes out 20 % too fast, BigScience's rows 24 %.
 * DeepSpeed ZeRO-3 of 2021: 4 to 25 % too fast.
-* torchtitan with pipeline and FSDP (TT-013 to 018): 5 to 23 % too fast; rowwise fp8 of 2025: 20 to 31 %, whose products ran
-  in kernels of CUTLASS that nobody here has measured.
+* torchtitan with pipeline and FSDP (TT-013 to 018): 6 to 37 % too fast. No micro-batch is stated, and one sequence is what
+  the format of these rows says for a blank; with as many micro-batches as stages, torchtitan's own default, TT-013 is 12 % too
+  fast and not 37 %. Rowwise fp8 of 2025: 20 to 31 % too fast; its products ran in kernels of CUTLASS that nobody here has measured.
 * fp8 and fp4 weights that Megatron keeps beside the 16-bit ones count as memory; runs whose weights live in fp8 from the start
   need less.
 * gpt-oss in bf16 (BRIDGE): 11 to 34 % too fast; mixture models with micro-batch 1 on Blackwell and H100 in old containers: up to 56 %;
