@@ -145,7 +145,9 @@ std::string_view name_of(scenarios::LaunchKind kind) {
 
 void add_plan_facts(const scenarios::MegatronLaunch& launch, std::vector<Fact>& facts) {
   const model::Plan& plan = launch.plan;
-  const auto add = [&](const char* name, FactValue value) { facts.push_back({name, value}); };
+  const auto add = [&](const char* name, FactValue value) {
+    facts.push_back({name, std::move(value)});
+  };
   add("plan.tensor", std::int64_t{plan.tensor});
   add("plan.pipeline", std::int64_t{plan.pipeline});
   add("plan.model_chunks", std::int64_t{plan.model_chunks});

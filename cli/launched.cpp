@@ -27,6 +27,7 @@ int number_in_environment(const char* name, int otherwise) {
 // Stays loaded until the program ends. Open MPI's own parts look for its symbols in the whole
 // process, hence global. Null when it is not there; dlerror() says why.
 void* plugin() {
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): what dlopen() gives.
   static void* const library = [] {
     const std::string path = model::beside_the_program(kPluginName);
     void* found = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -37,6 +37,7 @@ struct Mark {
   std::atomic<int> stage{0}, tasks{0};
 };
 
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a signal finds nothing else.
 // Plain, so that it is still there when the thread's own objects are gone and exit() runs on.
 thread_local Mark* this_thread = nullptr;
 alignas(16) thread_local std::array<char, 16384> signal_stack;
@@ -44,6 +45,7 @@ alignas(16) thread_local std::array<char, 16384> signal_stack;
 // The library called last by any thread: what crashes later may be its doing too.
 std::atomic<const char*> last_library{nullptr};
 std::array<struct sigaction, kSignals.size()> before;
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 // Text put together without memory of the heap: a signal may come while that is torn.
 class Line {
@@ -174,6 +176,7 @@ class Watch {
 // before the watch is taken down.
 Watch& watch() {
   // Never taken down: a thread that hangs in a policy may come back while the program ends.
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
   static Watch& the_watch = *new Watch;
   static const bool ready = [] {
     std::atexit(when_program_ends);
@@ -222,7 +225,9 @@ class GuardedPolicy : public policies::Policy {
 
 const std::string& kept_name(const std::string& library) {
   static std::mutex mutex;
-  static auto& names = *new std::set<std::string>;  // Named to the very end of the program.
+  // Named to the very end of the program.
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+  static auto& names = *new std::set<std::string>;
   const std::lock_guard lock(mutex);
   return *names.insert(library).first;
 }

@@ -86,11 +86,11 @@ int steps_simulated_alike(const std::vector<model::ProgramSpec>& specs, const tr
     sim::SimulationOptions options{.executor = exec::executor_options(log)};
     if (log.policy != "list") options.policy = forced;
     const sim::PipelineResult result = sim::simulate_sides(specs, options);
-    const bool same =
-        result.stalled.empty() &&
-        std::all_of(result.ranks.begin(), result.ranks.end(), [&](const sim::RankResult& rank) {
-          return rank.order == executed(*stages.at(rank.rank.value));
-        });
+    const bool same = result.stalled.empty() &&
+                      std::all_of(result.ranks.begin(), result.ranks.end(),
+                                  [&stages = stages](const sim::RankResult& rank) {
+                                    return rank.order == executed(*stages.at(rank.rank.value));
+                                  });
     alike += same ? 1 : 0;
   }
   return alike;

@@ -144,7 +144,7 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
 
   void tell_others() {
     if (carrier && shared.world.failed()) {
-      carrier->tell(*shared.world.fault(), lost);
+      carrier->tell(*shared.world.fault(), lost_);
     }
   }
 
@@ -157,7 +157,7 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
     if (!found) {
       return;
     }
-    lost = found->process;
+    lost_ = found->process;
     const LocalRanks ranks_lost = carrier->ranks_of(found->process);
     const std::string process = "process " + std::to_string(found->process);
     shared.world.fail(fault_of(busiest(ranks_lost),
@@ -192,7 +192,7 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
     return std::to_string(time.count()) + " ms";
   }
 
-  std::optional<int> lost;
+  std::optional<int> lost_;
 };
 
 HostResult run(const HostJob& job, std::unique_ptr<ProcessCarrier> carrier) {

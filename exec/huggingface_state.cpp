@@ -132,7 +132,9 @@ void hold_gpt2_layer(Tensor tensor, const std::string& own, std::string_view nam
     return;
   }
   for (const NamePair& pair : kVectorNames) {
-    if (pair.gpt2 == name) state[own + std::string(pair.own)] = as_held(std::move(tensor));
+    if (pair.gpt2 != name) continue;
+    state[own + std::string(pair.own)] = as_held(std::move(tensor));
+    return;
   }
 }
 

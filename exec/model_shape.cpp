@@ -118,7 +118,7 @@ void add_plan_problems(const Transformer& transformer, const Plan& plan,
     must_divide(plan.micro_batch * transformer.sequence_length / plan.context,
                 "the tokens of a micro-batch");
   }
-  refuse_if(plan.context > 1 && transformer.sequence_length % (2 * plan.context) != 0,
+  refuse_if(plan.context > 1 && transformer.sequence_length % (std::int64_t{2} * plan.context) != 0,
             "twice the context-parallel size " + std::to_string(plan.context) +
                 " does not divide the " + std::to_string(transformer.sequence_length) +
                 " tokens of a sequence");

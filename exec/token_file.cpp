@@ -12,7 +12,7 @@
 namespace megatwin::exec {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 256 * 4;
+constexpr std::size_t kHeaderBytes = 256 * sizeof(std::int32_t);
 constexpr std::int32_t kMagic = 20240520;
 
 // Larger than what a scenario may be, so not by scenarios/document.h.

@@ -25,8 +25,9 @@ template <int bytes, class T>
 [[gnu::always_inline]] inline void sum_rows(T* to, std::int64_t count, const T* row,
                                             const T* columns, std::int64_t stride,
                                             std::int64_t size) {
+  // NOLINTNEXTLINE(modernize-use-using): gcc drops the attribute from an alias.
   typedef T Vector __attribute__((vector_size(bytes)));
-  constexpr std::int64_t kBlock = 2 * bytes / sizeof(T);  // Columns that are summed in registers.
+  constexpr std::int64_t kBlock = 2 * (bytes / sizeof(T));  // Columns that are summed in registers.
   std::int64_t first = 0;
   for (; first + kBlock <= count; first += kBlock) {
     Vector sums[2] = {};

@@ -59,6 +59,7 @@ struct Product {
   // Blocks of some rows and two vectors of columns are summed in registers over packed copies.
   template <int bytes>
   [[gnu::always_inline]] void run() const {
+    // NOLINTNEXTLINE(modernize-use-using): gcc drops the attribute from an alias.
     typedef T Vector __attribute__((vector_size(bytes)));
     constexpr std::int64_t kRows = bytes == 64 ? 8 : bytes == 32 ? 6 : 4;
     constexpr std::int64_t kWidth = bytes / sizeof(T);

@@ -22,7 +22,7 @@ std::string in_ms(Seconds time) {
 std::string in_ms(Instant time) { return in_ms(to_seconds(time)); }
 
 std::string what_of(const Disturbance& d) {
-  const std::string name(name_of(d.kind));
+  std::string name(name_of(d.kind));
   const std::string cable = name + " " + d.at + " - " + d.to;
   switch (d.kind) {
     case DisturbanceKind::SlowGpu:

@@ -30,7 +30,8 @@ constexpr double kSplitOccupancyMax = 2;  // With more tiles per multiprocessor 
 constexpr CorrectionKernel kGemmKernel{.radius = 0.7f, .family_step = 0.3f, .shrinkage = 2.0f};
 
 double ceil_div(std::int64_t value, int divisor) {
-  return static_cast<double>((value + divisor - 1) / divisor);
+  const std::int64_t quotient = (value + divisor - 1) / divisor;
+  return static_cast<double>(quotient);
 }
 
 double tile_efficiency(const GemmRate& rate, int size_class) {
@@ -155,14 +156,14 @@ Bytes gemm_bytes(const GemmShape& shape) {
 }
 
 const GemmRate& gemm_rate(const GpuProfile& profile, DataType type) {
-  constexpr std::array<DataType, 6> order{DataType::Fp4,  DataType::Fp8,  DataType::Bf16,
-                                          DataType::Fp16, DataType::Tf32, DataType::Fp32};
-  auto position = std::find(order.begin(), order.end(), type);
-  for (auto wider = position; wider != order.end(); ++wider) {
+  constexpr std::array<DataType, 6> kOrder{DataType::Fp4,  DataType::Fp8,  DataType::Bf16,
+                                           DataType::Fp16, DataType::Tf32, DataType::Fp32};
+  auto position = std::find(kOrder.begin(), kOrder.end(), type);
+  for (auto wider = position; wider != kOrder.end(); ++wider) {
     const auto found = profile.gemm.find(*wider);
     if (found != profile.gemm.end()) return found->second;
   }
-  while (position != order.begin()) {
+  while (position != kOrder.begin()) {
     const auto found = profile.gemm.find(*--position);
     if (found != profile.gemm.end()) return found->second;
   }

@@ -127,14 +127,14 @@ NcclCost nvls_cost(CollectiveKind kind, bool tree, const NcclCommunicator& commu
 }  // namespace
 
 std::string_view name_of(CollectiveAlgorithm algorithm) {
-  constexpr std::array<std::string_view, 8> names{
+  constexpr std::array<std::string_view, 8> kNames{
       "tree", "ring", "collnet-direct", "collnet-chain", "nvls", "nvls-tree", "pat", "direct"};
-  return names[row(algorithm)];
+  return kNames[row(algorithm)];
 }
 
 std::string_view name_of(CollectiveProtocol protocol) {
-  constexpr std::array<std::string_view, 3> names{"LL", "LL128", "Simple"};
-  return names[column(protocol)];
+  constexpr std::array<std::string_view, 3> kNames{"LL", "LL128", "Simple"};
+  return kNames[column(protocol)];
 }
 
 NcclGeneration nccl_generation(GpuArchitecture architecture) {
@@ -191,9 +191,9 @@ Seconds nccl_link_latency(NcclLink link, CollectiveAlgorithm algorithm,
 
 Seconds nccl_ring_latency(CollectiveKind kind, const NcclCommunicator& communicator,
                           CollectiveProtocol protocol) {
-  constexpr auto ring = CollectiveAlgorithm::Ring;
+  constexpr auto kRing = CollectiveAlgorithm::Ring;
   const int steps = nccl_steps(kind, communicator.ranks);
-  Seconds intra = nccl_link_latency(intra_link(communicator), ring, protocol);
+  Seconds intra = nccl_link_latency(intra_link(communicator), kRing, protocol);
   int inter_steps = 0;
   if (communicator.nodes > 1) {
     const double overhead_factor = protocol == CollectiveProtocol::Simple ? 3 : 1;
@@ -201,18 +201,18 @@ Seconds nccl_ring_latency(CollectiveKind kind, const NcclCommunicator& communica
     inter_steps =
         kind == CollectiveKind::AllReduce ? 2 * (communicator.nodes - 1) : communicator.nodes - 1;
   }
-  const Seconds inter = network_step(ring, protocol, communicator);
-  return nccl_base_latency(ring, protocol) + static_cast<double>(steps - inter_steps) * intra +
+  const Seconds inter = network_step(kRing, protocol, communicator);
+  return nccl_base_latency(kRing, protocol) + static_cast<double>(steps - inter_steps) * intra +
          static_cast<double>(inter_steps) * inter;
 }
 
 Seconds nccl_tree_latency(const NcclCommunicator& communicator, CollectiveProtocol protocol) {
-  constexpr auto tree = CollectiveAlgorithm::Tree;
+  constexpr auto kTree = CollectiveAlgorithm::Tree;
   const double hops_intra = static_cast<double>(communicator.ranks) / communicator.nodes - 1;
   const double hops_inter = std::log2(communicator.nodes);
-  return nccl_base_latency(tree, protocol) +
-         2 * (hops_intra * nccl_link_latency(intra_link(communicator), tree, protocol) +
-              hops_inter * network_step(tree, protocol, communicator));
+  return nccl_base_latency(kTree, protocol) +
+         2 * (hops_intra * nccl_link_latency(intra_link(communicator), kTree, protocol) +
+              hops_inter * network_step(kTree, protocol, communicator));
 }
 
 BytesPerSecond nccl_ll_cap(NcclGeneration generation, int nodes) {

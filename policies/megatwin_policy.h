@@ -37,6 +37,7 @@ enum {
   MEGATWIN_BACKWARD_WEIGHT = 3
 };
 
+/* NOLINTBEGIN(modernize-use-using,readability-identifier-naming): C. */
 typedef struct megatwin_task {
   int32_t kind;
   int32_t micro_batch;
@@ -56,6 +57,7 @@ typedef struct megatwin_observation {
   int32_t num_durations;
   const int64_t* durations_ns;
 } megatwin_observation;
+/* NOLINTEND(modernize-use-using,readability-identifier-naming) */
 
 int32_t megatwin_policy_v1(const megatwin_observation* seen, int64_t* state);
 

@@ -285,9 +285,9 @@ void set_field(const Line& line, const std::string& key, const Fields& fields, G
     profile.gpu_name = std::string(line.value);
     return;
   }
-  constexpr std::string_view sources = "sources.";
-  if (key.starts_with(sources)) {
-    profile.sources[key.substr(sources.size())] = std::string(line.value);
+  constexpr std::string_view kSources = "kSources.";
+  if (key.starts_with(kSources)) {
+    profile.sources[key.substr(kSources.size())] = std::string(line.value);
     return;
   }
   const auto field = fields.find(key);

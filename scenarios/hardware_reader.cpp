@@ -20,6 +20,7 @@ void set_count(int& field, const std::optional<std::int64_t>& value) {
 template <class Value>
 std::vector<std::string> names_of(const std::map<std::string, Value>& map) {
   std::vector<std::string> names;
+  names.reserve(map.size());
   for (const auto& entry : map) names.push_back(entry.first);
   return names;
 }
@@ -178,7 +179,7 @@ void add_user_hardware(MapReader& hardware, model::HardwareCatalogue& catalogue)
 
 std::optional<std::string> resolve_gpu(MapReader& reader, std::string_view key,
                                        const model::HardwareCatalogue& catalogue) {
-  const std::optional<std::string> name = reader.text(key);
+  std::optional<std::string> name = reader.text(key);
   if (!name) return std::nullopt;
   if (catalogue.gpus.count(*name) > 0) return name;
   const auto alias = catalogue.gpu_aliases.find(*name);

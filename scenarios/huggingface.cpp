@@ -144,7 +144,7 @@ auto all_problems(const ReadContext& context, const std::string& file) {
 
 std::string base_name(const std::string& path) {
   const std::size_t slash = path.find_last_of('/');
-  const std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
+  std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
   if (name != "config.json" || slash == std::string::npos || slash == 0) return name;
   return base_name(path.substr(0, slash));
 }

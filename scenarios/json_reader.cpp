@@ -30,6 +30,7 @@ class TextStream {
 
   explicit TextStream(std::string_view text) : text_(text) {}
 
+  // NOLINTBEGIN(readability-identifier-naming): RapidJSON's names.
   char Peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   char Take() { return at_ < text_.size() ? text_[at_++] : '\0'; }
   std::size_t Tell() const { return at_; }
@@ -39,6 +40,7 @@ class TextStream {
   void Put(char) {}
   void Flush() {}
   std::size_t PutEnd(char*) { return 0; }
+  // NOLINTEND(readability-identifier-naming)
 
  private:
   std::string_view text_;
@@ -77,6 +79,7 @@ class TreeBuilder {
   TreeBuilder(const std::vector<SourceText>& sources, const TextStream& stream)
       : sources_(sources), stream_(stream), lines_(sources.front().text) {}
 
+  // NOLINTBEGIN(readability-identifier-naming): RapidJSON's names.
   bool Null() { return add({.kind = TreeKind::Null, .position = here(4)}); }
   bool Bool(bool value) {
     const std::string text = value ? "true" : "false";
@@ -113,6 +116,7 @@ class TreeBuilder {
   bool Int64(std::int64_t) { return false; }
   bool Uint64(std::uint64_t) { return false; }
   bool Double(double) { return false; }
+  // NOLINTEND(readability-identifier-naming)
 
   TreeNode take_root() { return std::move(root_); }
   model::Diagnostics& diagnostics() { return diagnostics_; }

@@ -97,7 +97,8 @@ void read_data(MapReader& reader, const model::Cluster& cluster, Plan& plan, Rem
 // Replicas of both sides together that fill the cluster.
 int decoupled_data(const model::Cluster& cluster, Plan plan) {
   plan.data = 1;
-  return plan.gpus() > 0 ? std::max(cluster.num_gpus() / plan.gpus(), 1) : 1;
+  const int gpus = plan.gpus();
+  return gpus > 0 ? std::max(cluster.num_gpus() / gpus, 1) : 1;
 }
 
 void read_batch(MapReader& reader, Plan& plan, Remarks& remarks) {

@@ -81,7 +81,8 @@ constexpr std::array<std::size_t, 3> kCollectives = {3, 6, 9};
 // A GPU's server, its adapters in the order of their links.
 class SimaiGraph {
  public:
-  SimaiGraph(SimaiTopology& out) : out_(out), gpus_(out.nodes - out.nvswitches - out.switches) {}
+  explicit SimaiGraph(SimaiTopology& out)
+      : out_(out), gpus_(out.nodes - out.nvswitches - out.switches) {}
 
   int num_gpus() const { return gpus_; }
 

@@ -50,7 +50,8 @@ void read_experts(MapReader& parent, TrainingSettings& settings) {
   const TreeNode* capacity = reader.find("capacity_factor");
   if (capacity != nullptr && capacity->kind == TreeKind::Scalar && capacity->text == "dropless") {
     settings.expert_capacity_factor = 0;
-  } else if (const auto factor = reader.number("capacity_factor", {.min = 0, .max = 1000})) {
+  } else if (const auto factor = reader.number("capacity_factor", {.min = 0, .max = 1000});
+             factor && capacity != nullptr) {
     settings.expert_capacity_factor = *factor;
     if (*factor == 0) {
       reader.error_at(*capacity, "capacity_factor", "would drop everything",

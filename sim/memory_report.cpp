@@ -230,7 +230,7 @@ PlanRefusal refuse_step(const model::Diagnostics& faults) {
 namespace {
 
 std::string in_gib(Bytes bytes) {
-  const auto tenths = static_cast<long long>(bytes.value / (1024.0 * 1024 * 1024) * 10 + 0.5);
+  const long long tenths = std::llround(bytes.value / (1024.0 * 1024 * 1024) * 10);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 

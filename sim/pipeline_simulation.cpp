@@ -81,6 +81,7 @@ PipelineResult simulate_events(const World& world, const SimulationOptions& opti
   std::vector<std::vector<policies::Order>> static_orders;
   std::vector<TaskRows> tables(world.costs.shapes.begin(), world.costs.shapes.end());
   std::vector<const TaskRows*> rows;
+  rows.reserve(tables.size());
   for (const TaskRows& table : tables) rows.push_back(&table);
   for (const ProgramSpec* spec : world.specs) {
     programs.push_back(build_programs(*spec));
@@ -164,6 +165,7 @@ PipelineResult simulate_pipeline(const ProgramSpec& spec, Engine engine,
 PipelineResult simulate_sides(const std::vector<ProgramSpec>& specs,
                               const SimulationOptions& options) {
   std::vector<ReplicaClass> classes;
+  classes.reserve(specs.size());
   for (const ProgramSpec& spec : specs) classes.push_back(replica_class(spec));
   return simulate_classes(classes, Engine::Events, options);
 }

@@ -422,6 +422,7 @@ std::variant<SimulationReport, PlanRefusal> simulate(const Job& job,
 
 std::vector<std::string> effect_names() {
   std::vector<std::string> names;
+  names.reserve(kEffects.size());
   for (const EffectSwitch& entry : kEffects) names.emplace_back(entry.name);
   return names;
 }

@@ -398,7 +398,7 @@ class StepFlowBuilder {
     const auto last_slot = slots_.task(stage, in_.compiled.orders[as_index(stage)].back());
     FlowIndex last = -1;
     for (const auto& [chunk, slot] : in_.compiled.chunk_ends[as_index(stage)]) {
-      const Alone alone = in_stretches([&](const StepStretch& stretch) {
+      const Alone alone = in_stretches([&, &chunk = chunk](const StepStretch& stretch) {
         return stretch.costs.reduce[costs_.chunk_index(stage, chunk.value)];
       });
       if (alone.front().value == 0) continue;

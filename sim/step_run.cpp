@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/numbers.h"
 #include "model/program/data_parallel.h"
 #include "model/program/lowering.h"
 #include "model/program/program_builder.h"
@@ -151,14 +152,14 @@ StageCost slowed(const StageCost& plain, const PricedStage& stage, double factor
 // The slowest member of each unit: a tensor- or context-parallel group waits for it.
 std::vector<double> unit_factors(const Job& job, Instant now) {
   const model::Plan& plan = job.plan;
-  const auto num_units = static_cast<std::size_t>(plan.data * plan.pipeline);
+  const auto num_units = model::as_index(std::int64_t{plan.data} * plan.pipeline);
   if (job.disturbances.empty()) return std::vector<double>(num_units, 1.0);
   std::vector<double> units(num_units, 0.0);
   const std::vector<double> factors = compute_factors(job, now);
   const model::RankLayout layout(plan);
   for (int r = 0; r < plan.gpus(); ++r) {
     const model::RankCoordinates at = layout.coordinates({r});
-    double& unit = units[static_cast<std::size_t>(at.data * plan.pipeline + at.pipeline)];
+    double& unit = units[model::as_index(std::int64_t{at.data} * plan.pipeline + at.pipeline)];
     unit = std::max(unit, factors[static_cast<std::size_t>(r)]);
   }
   return units;

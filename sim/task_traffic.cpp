@@ -84,7 +84,7 @@ model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
   TaskLanes lanes;
   const model::RankLayout layout(job.plan);
   const int p = job.plan.pipeline;
-  lanes.handles_.resize(as_index(job.plan.data * p) * kTaskTrafficKinds);
+  lanes.handles_.resize(as_index(std::int64_t{job.plan.data} * p) * kTaskTrafficKinds);
   for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
     if (rates.front().rate[kind].empty()) continue;
     for (int r = 0; r < job.plan.gpus(); ++r) {

@@ -176,6 +176,7 @@ void score_memory(Validation& validation) {
     memory_rows.push_back(std::move(memory));
   }
   std::vector<const ValidatedRow*> pointers;
+  pointers.reserve(memory_rows.size());
   for (const ValidatedRow& row : memory_rows) pointers.push_back(&row);
   validation.memory = score_group("memory", pointers);
 }

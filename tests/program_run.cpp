@@ -57,6 +57,7 @@ ProgramRun::ProgramRun(const std::string& line) { start({"/bin/sh", "-c", "exec 
 
 void ProgramRun::start(std::vector<std::string> line) {
   std::vector<char*> arguments;
+  arguments.reserve(line.size() + 1);
   for (std::string& word : line) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_ = fork();

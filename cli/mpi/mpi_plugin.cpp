@@ -83,6 +83,7 @@ class MpiProcesses : public Processes {
 extern "C" __attribute__((visibility("default"))) Processes* megatwin_mpi_join_1() {
   // Else a process that reads a large message out of the memory of one that was just killed ends by
   // itself, before anybody has said which rank is gone.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread has begun.
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);

@@ -81,11 +81,13 @@ class Plot {
     if (!chart_.logarithmic || high_ < 1.5 * low_) {
       const double step = nice_step(high_ / 4);
       const double start = chart_.logarithmic ? std::ceil(low_ / step) * step : 0;
-      for (double tick = start; tick <= high_ * 1.0001; tick += step) values.push_back(tick);
+      for (int i = 0; start + i * step <= high_ * 1.0001; ++i) values.push_back(start + i * step);
       return values;
     }
     const double step = std::max(2.0, std::pow(2, std::ceil(std::log2(high_ / low_) / 5)));
-    for (double tick = low_; tick <= high_ * 1.0001; tick *= step) values.push_back(tick);
+    for (int i = 0; low_ * std::pow(step, i) <= high_ * 1.0001; ++i) {
+      values.push_back(low_ * std::pow(step, i));
+    }
     return values;
   }
 

@@ -231,6 +231,7 @@ std::string comparison(std::vector<NamedAnswer> answers) {
     }
   }
   std::vector<const sim::SimulationReport*> pointers;
+  pointers.reserve(reports.size());
   for (const auto& report : reports) pointers.push_back(&report);
   std::string html = fmt::format("<h1>{} runs compared</h1>", answers.size());
   if (!common.empty()) html += "<p class=\"subtitle\">" + escape_html(common) + "</p>";

@@ -103,7 +103,8 @@ class Timeline {
     const double power = std::pow(10, std::floor(std::log10(raw)));
     const double step = (raw > 5 * power ? 10 : raw > 2 * power ? 5 : raw > power ? 2 : 1) * power;
     std::string html = "<span></span><div class=\"axis\">";
-    for (double tick = 0; tick < static_cast<double>(end_) * 0.97; tick += step) {
+    for (int i = 0; i * step < static_cast<double>(end_) * 0.97; ++i) {
+      const double tick = i * step;
       html += fmt::format("<i style=\"left:{:.3f}%\">{}</i>",
                           tick / static_cast<double>(end_) * 100, format_time({tick * 1e-9}));
     }

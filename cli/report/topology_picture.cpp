@@ -49,6 +49,7 @@ std::vector<std::vector<std::string>> cable_rows(const model::Topology& topology
     link.up ? ++count[{link.kind, link.bandwidth.value}] : ++cut;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(count.size());
   for (const auto& [what, links] : count) {
     rows.push_back({std::string(name_of(what.first)), fmt::format("{} links", links),
                     rate({what.second}) + " each way"});

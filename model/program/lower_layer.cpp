@@ -392,6 +392,30 @@ void output_projection_backward(const LoweringInput& input, const LayerSizes& si
   accumulate_weight(input, backward, h * width);
 }
 
+// Of query, key and value in one product, `width` elements a token together.
+void joint_projection_backward(const LoweringInput& input, const LayerSizes& sizes,
+                               std::int64_t width, OpList& backward) {
+  const std::int64_t T = sizes.tokens, h = sizes.hidden;
+  rope(input, sizes, backward, "rope.backward");
+  if (input.transformer.qk_norm) {
+    const double x = as_double(T) * as_double(sizes.query_width + sizes.key_value_width);
+    backward.memory("qk_norm.backward", 4 * x, 2 * x, 4);
+  }
+  // The gradients of query, key and value are concatenated for the joint product.
+  backward.memory("qkv.concat", 2 * as_double(T * width), 2 * as_double(T * width));
+  quantise(sizes, backward, "qkv.cast.backward", as_double(T * width), OperandRole::Gradient);
+  quantise_again(sizes, backward, "qkv.cast.input", as_double(T * h));
+  attention_traffic(input, sizes)
+      .column_backward(backward, "qkv.gather.backward", "qkv.reduce.backward",
+                       linear_data_gradient(input, T, width, h), "qkv.dgrad",
+                       linear_weight_gradient(input, T, width, h), "qkv.wgrad");
+  if (input.transformer.qkv_bias) {
+    backward.memory("qkv.bias.backward", 2 * as_double(T * width), 0);
+    backward.mark_weight_gradient();
+  }
+  accumulate_weight(input, backward, width * h);
+}
+
 }  // namespace
 
 void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
@@ -448,23 +472,7 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
   if (latent) {
     backward.add_all(projection_backward.take());
   } else {
-    rope(input, sizes, backward, "rope.backward");
-    if (input.transformer.qk_norm) {
-      const double x = as_double(T) * as_double(sizes.query_width + sizes.key_value_width);
-      backward.memory("qk_norm.backward", 4 * x, 2 * x, 4);
-    }
-    // The gradients of query, key and value are concatenated for the joint product.
-    backward.memory("qkv.concat", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
-    quantise(sizes, backward, "qkv.cast.backward", as_double(T * qkv), OperandRole::Gradient);
-    quantise_again(sizes, backward, "qkv.cast.input", as_double(T * h));
-    traffic.column_backward(backward, "qkv.gather.backward", "qkv.reduce.backward",
-                            linear_data_gradient(input, T, qkv, h), "qkv.dgrad",
-                            linear_weight_gradient(input, T, qkv, h), "qkv.wgrad");
-    if (input.transformer.qkv_bias) {
-      backward.memory("qkv.bias.backward", 2 * as_double(T * qkv), 0);
-      backward.mark_weight_gradient();
-    }
-    accumulate_weight(input, backward, qkv * h);
+    joint_projection_backward(input, sizes, qkv, backward);
   }
   quantise_weights(sizes, backward, weights);
   norm_backward(input, sizes, backward, "norm1.backward");

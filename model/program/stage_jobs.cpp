@@ -67,10 +67,11 @@ std::vector<std::vector<int>> replica_classes(const Job& job) {
     if (same != classes.end()) {
       same->second.push_back(replica);
     } else {
-      classes.push_back({std::move(traits), {replica}});
+      classes.emplace_back(std::move(traits), std::vector<int>{replica});
     }
   }
   std::vector<std::vector<int>> replicas;
+  replicas.reserve(classes.size());
   for (auto& entry : classes) replicas.push_back(std::move(entry.second));
   return replicas;
 }

@@ -214,6 +214,7 @@ class FabricBuilder {
   std::vector<VertexId> add_spines(int pod, int count) {
     const std::string prefix = pod < 0 ? "" : "pod" + std::to_string(pod) + "/";
     std::vector<VertexId> spines;
+    spines.reserve(static_cast<std::size_t>(count));
     for (int s = 0; s < count; ++s) {
       spines.push_back(add_switch(VertexKind::Spine, prefix + "spine" + std::to_string(s), s));
     }

@@ -56,6 +56,7 @@ class MachineBuilder {
         gpu_.architecture == GpuArchitecture::Volta && node_.num_gpus == kGpusOfDgx2;
     const int num_boards = two_boards ? 2 : 1;
     std::vector<VertexId> boards;
+    boards.reserve(static_cast<std::size_t>(num_boards));
     for (int b = 0; b < num_boards; ++b) boards.push_back(add(VertexKind::NvSwitch, b));
     for (int g = 0; g < node_.num_gpus; ++g) {
       const auto board = static_cast<std::size_t>(g * num_boards / node_.num_gpus);
@@ -63,7 +64,8 @@ class MachineBuilder {
             LinkKind::Nvlink);
     }
     if (two_boards) {
-      cable(boards[0], boards[1], (kGpusOfDgx2 / 2) * gpu_.nvlink_per_direction, LinkKind::Nvlink);
+      constexpr int kGpusOfBoard = kGpusOfDgx2 / 2;
+      cable(boards[0], boards[1], kGpusOfBoard * gpu_.nvlink_per_direction, LinkKind::Nvlink);
     }
   }
 

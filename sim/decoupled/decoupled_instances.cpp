@@ -72,7 +72,8 @@ class Simulation {
   explicit Simulation(const DecoupledSpec& spec)
       : spec_(spec), num_stages_(static_cast<int>(spec.stages.size())) {
     const auto num_ranks =
-        static_cast<std::size_t>((spec.forward_instances + spec.backward_instances) * num_stages_);
+        static_cast<std::size_t>(spec.forward_instances + spec.backward_instances) *
+        spec.stages.size();
     ranks_.resize(num_ranks);
     result_.ranks.resize(num_ranks);
     for (int rank = 0; rank < static_cast<int>(num_ranks); ++rank) {

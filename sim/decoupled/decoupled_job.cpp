@@ -289,8 +289,8 @@ std::optional<model::Diagnostic> endless_decoupled(const DecoupledJob& job) {
       chunk.reduce_exposed = chunk.sharded_backward = {};
     }
   }
-  if (const auto endless = endless_step(forwards)) return endless;
-  if (const auto endless = endless_step(job.backward_program)) return endless;
+  if (auto endless = endless_step(forwards)) return endless;
+  if (auto endless = endless_step(job.backward_program)) return endless;
   for (const DecoupledStage& stage : job.spec.stages) {
     const double micro_batches = job.spec.micro_batches;
     const Seconds crossing = micro_batches * model::to_seconds(stage.feed) +

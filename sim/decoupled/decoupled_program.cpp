@@ -137,6 +137,7 @@ DecoupledResult simulate_as_program(const DecoupledSpec& spec) {
 
   const std::vector<TaskRows> tables(costs.shapes.begin(), costs.shapes.end());
   std::vector<const TaskRows*> rows;
+  rows.reserve(tables.size());
   for (const TaskRows& table : tables) rows.push_back(&table);
   std::vector<const policies::Order*> orders;
   for (const policies::Order& order : run.executed) orders.push_back(&order);

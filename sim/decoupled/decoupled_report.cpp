@@ -1,9 +1,11 @@
 // What a report says of a decoupled step: the breakdown is that of the backward rank that works
 // longest, since forward ranks wait for nobody else.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
+#include "model/assert.h"
 #include "model/parameters.h"
 #include "sim/decoupled/decoupled_job.h"
 #include "sim/memory_report.h"
@@ -127,6 +129,7 @@ const DecoupledRank& busiest_backward(const DecoupledResult& result) {
     if (rank.forward_side) continue;
     if (busiest == nullptr || rank.busy > busiest->busy) busiest = &rank;
   }
+  MEGATWIN_ASSERT(busiest != nullptr, result.ranks.size());
   return *busiest;
 }
 
@@ -185,10 +188,9 @@ void report_decoupled(const Job& job, const DecoupledJob& priced,
   report.engine = result.by_executor ? "events" : "instances";
   if (timeline) report.timeline = std::move(result.timeline);
   if (job.plan.decoupled.balance_weights) {
-    report.assumptions.push_back(
-        "The forward ranks work out the weight gradients of " +
-        std::to_string(static_cast<int>(100 * priced.spec.weight_share + 0.5)) +
-        " % of the micro-batches, which balances the sides.");
+    report.assumptions.push_back("The forward ranks work out the weight gradients of " +
+                                 std::to_string(std::lround(100 * priced.spec.weight_share)) +
+                                 " % of the micro-batches, which balances the sides.");
   }
 }
 

@@ -136,6 +136,7 @@ FlowIndex CappedWays::add_changing_flow(FlowSet& flows, Handle handle,
                                         std::vector<FlowIndex> after) {
   MEGATWIN_ASSERT(alone.size() == stretches_.size(), alone.size());
   std::vector<double> times;
+  times.reserve(alone.size());
   for (const Seconds time : alone) times.push_back(time.value);
   const bool same =
       std::all_of(times.begin(), times.end(), [&](double time) { return time == times.front(); });

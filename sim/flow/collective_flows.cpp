@@ -201,6 +201,7 @@ CollectiveFlows::Done CollectiveFlows::hierarchical_all_reduce(const Communicato
                                    " members",
                         .allowed = "as many members on every machine"});
   }
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): every caller gives a list away.
   const auto inside = [&](std::vector<FlowIndex> before) -> Done {
     std::vector<FlowIndex> ends;
     for (const auto& members : machines) {

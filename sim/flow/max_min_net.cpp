@@ -37,9 +37,9 @@ class MaxMinRun {
     for (;;) {
       const std::optional<Seconds> end = network_.next_completion();
       if (starts_.empty() && !end) break;
-      const double start = starts_.empty() ? kNever : starts_.top().first;
-      const double change =
-          next_change_ < flows_.changes().size() ? flows_.changes()[next_change_].at.value : kNever;
+      double start = kNever, change = kNever;
+      if (!starts_.empty()) start = starts_.top().first;
+      if (next_change_ < flows_.changes().size()) change = flows_.changes()[next_change_].at.value;
       if (end && end->value <= std::min(start, change)) {
         advance(end->value);
       } else if (change <= start) {

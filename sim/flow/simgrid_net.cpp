@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <map>
 #include <sys/wait.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -155,9 +156,9 @@ class SimgridNet : public FlowNet {
 
   model::Result<std::vector<Seconds>> finish_times(const FlowSet& flows) const override {
     int ends[2];
-    if (pipe(ends) != 0) return model::fail({.message = std::strerror(errno)});
+    if (pipe(ends) != 0) return model::fail({.message = std::generic_category().message(errno)});
     const pid_t child = fork();
-    if (child < 0) return model::fail({.message = std::strerror(errno)});
+    if (child < 0) return model::fail({.message = std::generic_category().message(errno)});
     if (child == 0) {
       close(ends[0]);
       // The child leaves without the parent's destructors and buffers.
@@ -174,6 +175,7 @@ class SimgridNet : public FlowNet {
     std::vector<double> finish(flows.size());
     std::memcpy(finish.data(), answer.data(), flows.size() * sizeof(double));
     std::vector<Seconds> result;
+    result.reserve(finish.size());
     for (const double end : finish) result.push_back(Seconds{end});
     return result;
   }

@@ -174,6 +174,7 @@ std::vector<std::int64_t> even_micro_batches(const Plan& plan) {
   const std::int64_t unit = unit_of(plan);
   const std::int64_t units = plan.global_batch / plan.micro_batch / unit;
   std::vector<std::int64_t> counts;
+  counts.reserve(static_cast<std::size_t>(plan.data));
   for (int replica = 0; replica < plan.data; ++replica) {
     counts.push_back(unit * (units / plan.data + (replica < units % plan.data ? 1 : 0)));
   }

@@ -218,6 +218,7 @@ void Candidates::evaluate(std::span<const std::size_t> places, const ProgressCal
   }
   starts.push_back(work.size());
   std::vector<std::size_t> in_order;
+  in_order.reserve(work.size());
   for (const Work& one : work) in_order.push_back(one.place);
   const auto places_of = [&](std::size_t run) {
     return std::span(in_order).subspan(starts[run], starts[run + 1] - starts[run]);

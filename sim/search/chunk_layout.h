@@ -3,9 +3,10 @@
 #ifndef MEGATWIN_SIM_SEARCH_CHUNK_LAYOUT_H_
 #define MEGATWIN_SIM_SEARCH_CHUNK_LAYOUT_H_
 
-#include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "model/numbers.h"
 #include "model/plan.h"
 #include "model/program/lowering.h"
 #include "model/transformer.h"
@@ -22,7 +23,7 @@ struct ChunkLayout {
 
   int num_kinds() const { return static_cast<int>(first_of_kind.size()); }
   int content(int stage, int chunk) const {
-    return content_of_chunk[static_cast<std::size_t>(stage * model_chunks + chunk)];
+    return content_of_chunk[model::as_index(std::int64_t{stage} * model_chunks + chunk)];
   }
 };
 

@@ -60,6 +60,7 @@ class FrontSearch {
     }
     std::sort(energies.begin(), energies.end());
     std::vector<std::size_t> order;
+    order.reserve(energies.size());
     for (const auto& [energy, place] : energies) order.push_back(place);
     return order;
   }

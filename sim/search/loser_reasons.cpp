@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -85,7 +86,7 @@ std::vector<Blame> blames(const Timed& plan, const Timed& winner) {
 }
 
 std::string in_gib(Bytes bytes) {
-  const auto tenths = static_cast<long long>(bytes.value / (1024.0 * 1024 * 1024) * 10 + 0.5);
+  const long long tenths = std::llround(bytes.value / (1024.0 * 1024 * 1024) * 10);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 

@@ -35,10 +35,10 @@ std::int64_t micro_batches_that_matter(const Plan& plan) {
       return m;
     case ScheduleKind::OneForwardOneBackward:
     case ScheduleKind::ZeroBubbleH1:
-      return std::min<std::int64_t>(m, 2 * plan.pipeline);
+      return std::min(m, std::int64_t{2} * plan.pipeline);
     case ScheduleKind::Interleaved:
     case ScheduleKind::ZeroBubbleV:
-      return std::min<std::int64_t>(m, 4 * plan.pipeline);
+      return std::min(m, std::int64_t{4} * plan.pipeline);
   }
   return m;
 }

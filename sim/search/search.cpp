@@ -149,6 +149,7 @@ class Search {
             return candidates_.plan(candidates_.fitting()[ranking[next++]]);
           });
       std::vector<ReportQuestion> questions;
+      questions.reserve(plans.size());
       for (const Plan& plan : plans) {
         questions.push_back(
             {.kind = ReportQuestion::Kind::Decided, .plan = plan, .plain_time = {}});
@@ -372,7 +373,7 @@ class Search {
     return changed;
   }
 
-  void add_switch(SearchWorker& worker, const Plan& plan, SpaceKey key, Plan changed) {
+  void add_switch(SearchWorker& worker, const Plan& plan, SpaceKey key, const Plan& changed) {
     SwitchEffect effect{
         .key = key, .from = value_text(plan, key), .to = value_text(changed, key), .plan = changed};
     const auto is_told = [&](const SwitchEffect& other) {

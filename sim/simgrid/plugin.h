@@ -36,7 +36,7 @@ struct MegatwinFlowProblem {
 };
 
 // Writes num_flows ends to `finish`; 0 when all ended.
-typedef int (*MegatwinSimgridRun)(const MegatwinFlowProblem* problem, double* finish);
+using MegatwinSimgridRun = int (*)(const MegatwinFlowProblem* problem, double* finish);
 }
 
 #define MEGATWIN_SIMGRID_SYMBOL "megatwin_simgrid_run"

@@ -33,7 +33,7 @@ void evaluate_again(benchmark::State& state, const model::ProgramSpec& spec) {
   const CompiledPipeline compiled = compile_pipeline(spec);
   PipelineCosts costs = pipeline_costs(spec);
   DataflowEvaluator evaluator;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     costs.task[0] ^= 1;
     benchmark::DoNotOptimize(evaluator.makespan(compiled, costs));
   }
@@ -60,7 +60,7 @@ BENCHMARK(BM_dataflow_zb_v);
 void BM_dataflow_whole_candidate(benchmark::State& state) {
   const model::ProgramSpec spec = job(ScheduleKind::Interleaved, 8, 2, 64, true);
   PipelineCache cache;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(simulate_pipeline(spec, Engine::Dataflow, {.cache = &cache}));
   }
   tasks_per_second(state, cache.get(spec)->num_tasks);
@@ -70,7 +70,7 @@ BENCHMARK(BM_dataflow_whole_candidate);
 void BM_dataflow_compile(benchmark::State& state) {
   const model::ProgramSpec spec = job(ScheduleKind::Interleaved, 8, 2, 64, true);
   std::int64_t tasks = 0;
-  for (auto _ : state) tasks = compile_pipeline(spec).num_tasks;
+  for ([[maybe_unused]] auto _ : state) tasks = compile_pipeline(spec).num_tasks;
   tasks_per_second(state, tasks);
 }
 BENCHMARK(BM_dataflow_compile);
@@ -83,7 +83,7 @@ void events_per_second(benchmark::State& state, std::int64_t events) {
 void BM_events_folded(benchmark::State& state) {
   const model::ProgramSpec spec = job(ScheduleKind::Interleaved, 8, 4, 256, true);
   std::int64_t events = 0;
-  for (auto _ : state) events = simulate_pipeline(spec, Engine::Events).events;
+  for ([[maybe_unused]] auto _ : state) events = simulate_pipeline(spec, Engine::Events).events;
   events_per_second(state, events);
 }
 BENCHMARK(BM_events_folded)->Unit(benchmark::kMillisecond);
@@ -92,7 +92,7 @@ BENCHMARK(BM_events_folded)->Unit(benchmark::kMillisecond);
 void BM_events_16384_ranks(benchmark::State& state) {
   const model::ProgramSpec spec = job(ScheduleKind::OneForwardOneBackward, 16, 1, 64, true);
   std::int64_t events = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     events = simulate_replicas(spec, {.count = 1024, .fold = false}, Engine::Events).events;
   }
   events_per_second(state, events);

@@ -18,7 +18,8 @@ model::Topology rails(int gpus) {
 }
 
 void build(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(rails(static_cast<int>(state.range(0))));
+  for ([[maybe_unused]] auto _ : state)
+    benchmark::DoNotOptimize(rails(static_cast<int>(state.range(0))));
 }
 BENCHMARK(build)->Arg(1024)->Arg(8192)->Unit(benchmark::kMillisecond);
 
@@ -28,7 +29,7 @@ void ring_all_reduce(benchmark::State& state) {
   CommunicatorRanks group;
   for (int i = 0; i < gpus; ++i) group.ranks.push_back(model::RankId{i});
   double time = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     model::Router router(topology);
     FlowSet flows(topology);
     if (!CollectiveFlows(router, flows).ring_all_reduce(group, model::Bytes{64e6})) return;
@@ -43,7 +44,7 @@ void all_to_all(benchmark::State& state) {
   const model::Topology topology = rails(64);
   CommunicatorRanks group;
   for (int i = 0; i < 64; ++i) group.ranks.push_back(model::RankId{i});
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     model::Router router(topology);
     FlowSet flows(topology);
     if (!CollectiveFlows(router, flows).all_to_all(group, model::Bytes{64e6}, {})) return;

@@ -40,7 +40,7 @@ void gpt3_step(benchmark::State& state, const char* fabric) {
     state.SkipWithError("the scenario does not load");
     return;
   }
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const auto answer = sim::simulate(scenario->jobs.front(), {.sensitivities = false});
     if (const auto* report = std::get_if<sim::SimulationReport>(&answer)) {
       state.counters["step_s"] = report->step_time.value;

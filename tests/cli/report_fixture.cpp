@@ -29,6 +29,7 @@ std::vector<Step> order_of(int stage, const TimelineShape& shape) {
   };
   const int warm_up = std::min(total, (p - stage - 1) * (v > 1 ? 2 : 1) + (v - 1) * p);
   std::vector<Step> order;
+  order.reserve(static_cast<std::size_t>(warm_up));
   for (int k = 0; k < warm_up; ++k) order.push_back(step(k, true));
   for (int k = warm_up; k < total; ++k) {
     order.push_back(step(k, true));
@@ -45,6 +46,7 @@ class TimelineMaker {
   std::vector<model::EventRecord> make() {
     const auto p = static_cast<std::size_t>(shape_.pipeline);
     std::vector<std::vector<Step>> orders;
+    orders.reserve(static_cast<std::size_t>(shape_.pipeline));
     for (int s = 0; s < shape_.pipeline; ++s) orders.push_back(order_of(s, shape_));
     std::vector<std::size_t> next(p, 0);
     free_.assign(p, 0);

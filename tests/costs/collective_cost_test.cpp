@@ -39,7 +39,8 @@ double busbw(const GroupTopology& topology, Bytes bytes,
 // nearly twice as long as the all-reduce.
 TEST(CollectiveCost, AGatherIsNoLongerThanTheAllReduceThatHoldsIt) {
   for (const int ranks : {2, 3, 4, 6, 8}) {
-    for (double size = 8.0 * (1 << 20); size <= 4.0 * (1 << 30); size *= 2) {
+    for (int power = 23; power <= 32; ++power) {
+      const double size = std::exp2(power);
       const Seconds both =
           collective_time(CollectiveKind::AllReduce, {size}, ampere(ranks, ranks)).time;
       for (const CollectiveKind part : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter}) {
@@ -115,7 +116,8 @@ TEST(CollectiveCost, GrowsWithBytes) {
          {hopper(2, 2), hopper(8, 8), hopper(16, 8), hopper(64, 8), hopper(64, 1, 8), ampere(8, 8),
           ampere(32, 8), ampere(16, 1, 8)}) {
       double last = 0;
-      for (double bytes = 8; bytes < 4e10; bytes *= 1.7) {
+      for (int i = 0; i < 43; ++i) {  // To 38 GB.
+        const double bytes = 8 * std::pow(1.7, i);
         const double time = collective_time(kind, {bytes}, topology).time.value;
         EXPECT_GE(time, last * (1 - 1e-12))
             << "kind " << static_cast<int>(kind) << " bytes " << bytes << " ranks "

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/assert.h"
 #include "model/collective_cost.h"
 #include "model/compute_cost.h"
 #include "scenarios/gpu_profile_reader.h"
@@ -143,6 +144,7 @@ std::optional<Judged> perlmutter(const Cells& row, const Cells& shape) {
   Judged judged;
   judged.measured = {std::atof(row.at("time_us").c_str()) * 1e-6};
   const std::int64_t mp = whole(shape, "mp"), dim = whole(shape, "dim");
+  MEGATWIN_ASSERT(mp > 0, mp);
   if (row.at("category") == "gemm") {
     judged.op.kind = model::MicroOpKind::Gemm;
     model::GemmShape& gemm = judged.op.gemm;

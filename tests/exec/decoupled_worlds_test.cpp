@@ -25,6 +25,7 @@ using tests::Random;
 
 auto ends_of(const std::vector<Message>& messages) {
   std::vector<std::tuple<model::StageId, model::TaskId, int, int>> ends;
+  ends.reserve(messages.size());
   for (const Message& message : messages) {
     ends.emplace_back(message.stage, message.task, message.channel, message.instance);
   }

@@ -141,6 +141,7 @@ TEST_F(MpirunTrain, GivesTheBitsOfOneProcess) {
 
 // By messages over TCP, as between hosts, and going on from a checkpoint of another plan.
 TEST_F(MpirunTrain, GoesOnOverTcp) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread runs here.
   setenv("OMPI_MCA_btl", "tcp,self", 1);
   const Outcome first = run_program(4, words("data: 2, pipeline: 2", "saved"));
   ASSERT_EQ(first.code, 0) << first.err;
@@ -151,7 +152,7 @@ TEST_F(MpirunTrain, GoesOnOverTcp) {
     each->insert(each->end(), {"--resume", "--set", "training.steps=6"});
   }
   const Outcome together = run_program(2, line);
-  unsetenv("OMPI_MCA_btl");
+  unsetenv("OMPI_MCA_btl");  // NOLINT(concurrency-mt-unsafe)
   const Outcome alone = run_program(0, line_alone);
   ASSERT_EQ(together.code, 0) << together.err;
   EXPECT_STREQ(json(together.out)["weights_hash"].GetString(),

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 // Empty when the program is not there.
 std::string bible_text() {
-  const std::string path = testing::TempDir() + "megatwin_kjv.txt";
+  std::string path = testing::TempDir() + "megatwin_kjv.txt";
   const std::string command = "bible 'Gen1:1-Rev22:21' </dev/null >" + path + " 2>/dev/null";
   if (std::system(command.c_str()) != 0 || fs::file_size(path) < 4'000'000) {
     return "";

@@ -84,7 +84,7 @@ class CountingTokens : public exec::TokenSource {
 
 // A job of eight micro-batches of one sequence, and the tokens that it reads. Not to be moved.
 struct TinyJob {
-  explicit TinyJob(model::Transformer transformer, model::Plan plan = {})
+  explicit TinyJob(model::Transformer transformer, const model::Plan& plan = {})
       : tokens(transformer, with_batch(plan)) {
     job.transformer = std::move(transformer);
     job.plan = with_batch(plan);

@@ -39,7 +39,7 @@ TEST(Flops, FullRecomputeOfAGptIsTheSc21Count) {
 // NVIDIA's performance tables: TFLOP/s/GPU over tokens/s/GPU gives FLOP a token.
 TEST(Flops, CausalConventionMatchesPublishedRatios) {
   const FlopConvention causal = FlopConvention::ModelCausalAttention;
-  const auto flop = [&](Transformer transformer) {
+  const auto flop = [&](const Transformer& transformer) {
     return model_flop_per_token(transformer, causal).value;
   };
   expect_near_relative(flop(zoo::llama_3_405b()), 2.521e12, 0.002);

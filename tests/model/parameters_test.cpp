@@ -87,7 +87,7 @@ TEST(RankParameters, OneRankHoldsTheWholeModel) {
 // are whole.
 TEST(RankParameters, NormsAreNotCutByTensor) {
   const Transformer transformer = zoo::llama_3_8b();
-  const std::int64_t norms = 65 * 4096;
+  const std::int64_t norms = std::int64_t{65} * 4096;
   const RankParameters rank = rank_parameters(transformer, whole(transformer), {.tensor = 8});
   EXPECT_EQ(rank.dense, (total(transformer) - norms) / 8 + norms);
 }
@@ -124,7 +124,7 @@ TEST(RankParameters, TiedHeadOnAnotherStageIsACopy) {
   const Transformer transformer = zoo::gpt(2, 768, 12, 50257, 1024);
   const RankParameters first = rank_parameters(transformer, {{0}, true, false, false}, {});
   const RankParameters last = rank_parameters(transformer, {{1}, false, true, false}, {});
-  EXPECT_EQ(first.total() + last.total(), total(transformer) + 50257 * 768);
+  EXPECT_EQ(first.total() + last.total(), total(transformer) + std::int64_t{50257} * 768);
 }
 
 // Uneven stages: each holds what its own layers weigh, never the average.
@@ -133,7 +133,7 @@ TEST(RankParameters, UnevenStagesAreCountedLayerByLayer) {
   const std::int64_t layer = layer_parameters(transformer, 0).total();
   EXPECT_EQ(rank_parameters(transformer, {{3, 4}, false, false, false}, {}).total(), 2 * layer);
   EXPECT_EQ(rank_parameters(transformer, {{5, 6, 7}, false, true, false}, {}).total(),
-            3 * layer + 8 + 32 * 8);
+            3 * layer + 8 + std::int64_t{32} * 8);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ namespace {
 
 std::vector<int> values(const std::vector<RankId>& ranks) {
   std::vector<int> result;
+  result.reserve(ranks.size());
   for (const RankId rank : ranks) result.push_back(rank.value);
   return result;
 }

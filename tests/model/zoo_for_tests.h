@@ -72,7 +72,7 @@ inline Transformer qwen_3_235b() {
 }
 inline Transformer deepseek_v2_lite() {
   Transformer t = mixture(llama({27, 2048, 10944, 16, 16, 192, 102400, 4096}), 64, 6, 1408);
-  t.experts->shared_expert_ffn_size = 2 * 1408;
+  t.experts->shared_expert_ffn_size = std::int64_t{2} * 1408;
   t.num_dense_first_layers = 1;
   t.latent = LatentAttention{0, 512, 128, 64, 128};
   return t;

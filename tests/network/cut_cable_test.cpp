@@ -59,6 +59,7 @@ std::vector<int> components(const Placed& a, const Placed& b) {
     }
   }
   std::vector<int> component;
+  component.reserve(static_cast<std::size_t>(kGpus));
   for (int i = 0; i < kGpus; ++i) component.push_back(root(i));
   return component;
 }

@@ -18,12 +18,14 @@ using Links = std::vector<std::int32_t>;
 // Rates of flows that all run at once.
 std::vector<double> rates(const std::vector<double>& capacities, const std::vector<Links>& flows) {
   std::vector<BytesPerSecond> links;
+  links.reserve(capacities.size());
   for (const double c : capacities) links.push_back({c});
   MaxMinNetwork network(links);
   for (std::size_t i = 0; i < flows.size(); ++i) {
     network.start(static_cast<int>(i), Bytes{1e6}, flows[i]);
   }
   std::vector<double> result;
+  result.reserve(flows.size());
   for (const Links& flow : flows) result.push_back(network.rate_of(flow).value);
   return result;
 }

@@ -227,7 +227,7 @@ TEST(Routes, ChangeOnlyWhereTheyHeldTheCutCable) {
   int held = 0;
   for (int a = 0; a < 32; ++a) {
     for (int b = 0; b < 32; ++b) {
-      const Route& old = before[static_cast<std::size_t>(a * 32 + b)];
+      const Route& old = before[static_cast<std::size_t>(a) * 32 + static_cast<std::size_t>(b)];
       const bool holds = std::count(old.links.begin(), old.links.end(), up) > 0 ||
                          std::count(old.links.begin(), old.links.end(), down) > 0;
       const Route now = route_of(router, a, b);

@@ -165,6 +165,7 @@ TEST(AdaptivePipeline, OvertakesOnlyWithRoomForTheOvertaken) {
   const std::vector<model::QuantisedDuration> durations(4, 0);
   const auto pick = [&](const std::vector<const char*>& names) -> std::string {
     std::vector<model::TaskId> ready;
+    ready.reserve(names.size());
     for (const char* name : names) {
       ready.push_back(program.shape.task_id(*model::task_from_text(name)));
     }
@@ -228,6 +229,7 @@ class Asked {
 
   std::string pick(const std::vector<std::string>& names, int free = 1) {
     std::vector<model::TaskId> ready;
+    ready.reserve(names.size());
     for (const std::string& name : names) {
       ready.push_back(program_.shape.task_id(*model::task_from_text(name)));
     }
@@ -327,7 +329,7 @@ TEST(AdaptivePipeline, OvertakesUnderSlotsOnlyWithRoomForAllBefore) {
     Asked rank(0, options, slots);
     for (const char* task : {"F0.0", "F1.0", "F2.0", "F3.0"}) EXPECT_EQ(rank.pick({task}), task);
     EXPECT_EQ(rank.traversal(), kDepth);
-    const std::string picked = rank.pick({"F4.0"}, free);
+    std::string picked = rank.pick({"F4.0"}, free);
     EXPECT_EQ(rank.pick({"F0.1", "F5.0"}), "F0.1");
     return picked;
   };

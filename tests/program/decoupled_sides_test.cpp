@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/numbers.h"
 #include "model/program/program_builder.h"
 #include "tests/sim/pipeline_specs.h"
 
@@ -97,7 +98,7 @@ TEST(DecoupledSides, ProgramsAgreeOnEveryCrossing) {
               const Message& message = program.crossings[static_cast<std::size_t>(id)];
               const int role = message.instance + (is_forward ? a : 0);
               const Program& other =
-                  programs[static_cast<std::size_t>(role * p + message.stage.value)];
+                  programs[model::as_index(std::int64_t{role} * p + message.stage.value)];
               const auto receiver = static_cast<std::size_t>(message.task.value);
               EXPECT_EQ(other.stage, program.stage);
               EXPECT_EQ(other.awaited_crossings[receiver].task.value, id);

@@ -67,6 +67,7 @@ TEST(Purchase, TakesTheCheapestThatKeepsTheDeadline) {
   ASSERT_GE(all.size(), 12U);
   // A deadline that a third of the options keep.
   std::vector<double> durations;
+  durations.reserve(all.size());
   for (const PurchaseOption& option : all) durations.push_back(option.run.duration.value);
   std::sort(durations.begin(), durations.end());
   const double deadline = durations[durations.size() / 3] + 1;

@@ -58,10 +58,12 @@ TEST(Quantity, ReadsPlainNumbers) {
 
 // A comma as decimal point in the environment must not change what a file means.
 TEST(Quantity, DoesNotAskTheLocale) {
+  // NOLINTBEGIN(concurrency-mt-unsafe): no thread runs here.
   const std::string before = std::setlocale(LC_ALL, nullptr);
   std::setlocale(LC_ALL, "de_DE.UTF-8");
   EXPECT_EQ(parse_bytes("1.5 kB")->value, 1500);
   std::setlocale(LC_ALL, before.c_str());
+  // NOLINTEND(concurrency-mt-unsafe)
 }
 
 TEST(Quantity, RefusesWithWhatIsAllowed) {

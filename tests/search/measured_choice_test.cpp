@@ -67,6 +67,7 @@ Choice choice_of(std::vector<MeasuredRun> runs) {
     row.status = "scored";
     rows.push_back(row);
   }
+  pointers.reserve(rows.size());
   for (const sim::ValidatedRow& row : rows) pointers.push_back(&row);
   return {
       .first = runs.front().measured / best - 1,

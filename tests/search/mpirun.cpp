@@ -10,7 +10,7 @@
 namespace megatwin::tests {
 
 std::string search_file(const TemporaryFolder& folder) {
-  const std::string path = folder.path("job.yaml");
+  std::string path = folder.path("job.yaml");
   std::ofstream(path) << yaml_of("llama-2-13b", 2, "megatron-core", 64)
                       << "search: {model_chunks: [1, 2, 5], recompute: [none, full]}\n";
   return path;

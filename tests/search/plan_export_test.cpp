@@ -64,7 +64,7 @@ TEST(PlanExport, ScriptsComeBackAsTheSamePlanAndModel) {
   for (const char* name : {"mixtral-8x7b", "gpt-7.5b", "llama-2-70b"}) {
     const model::Job job = job_from(yaml_of(name, 4, "megatron-core", 64, "dgx-h100"));
     int compared = 0;
-    for (model::Plan plan : some_plans(job)) {
+    for (const model::Plan& plan : some_plans(job)) {
       if (!has_flags(plan)) continue;
       for (const std::string& script :
            {cli::megatron_script(job, plan), cli::slurm_script(job, plan)}) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/assert.h"
 #include "model/job.h"
 #include "scenarios/scenario.h"
 #include "sim/search/plan_list.h"
@@ -43,6 +44,7 @@ class Dice {
 
   // From 0 to n − 1.
   int below(int n) {
+    MEGATWIN_ASSERT(n > 0, n);
     state_ ^= state_ << 13U;
     state_ ^= state_ >> 7U;
     state_ ^= state_ << 17U;

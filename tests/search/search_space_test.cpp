@@ -114,7 +114,8 @@ TEST(PlanList, ListsEveryLegalPlanOnce) {
       return;  // Plain 1F1B under another name.
     }
     const bool all_layers =
-        plan.recompute_layers * plan.pipeline * plan.model_chunks >= job.transformer.num_layers;
+        std::int64_t{plan.recompute_layers} * plan.pipeline * plan.model_chunks >=
+        job.transformer.num_layers;
     if (plan.recompute_layers > 0 && all_layers) return;
     // Chunks of unequal numbers of layers, where 2 or 3 a rank would be equal.
     const auto divides = [&](int chunks) { return 36 % (chunks * plan.pipeline) == 0; };

@@ -19,6 +19,7 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 
 std::vector<PipelineCosts::Change> changes_at(const std::vector<Nanoseconds>& instants) {
   std::vector<PipelineCosts::Change> changes;
+  changes.reserve(instants.size());
   for (const Nanoseconds at : instants) changes.push_back({.at = at});
   return changes;
 }

@@ -275,7 +275,7 @@ class Tasks {
       EXPECT_GE(forward.start, sender.end + before.send_activation);
     }
     if (stage + 1 < std::ssize(spec_.stages)) {
-      const DecoupledStage& next = spec_.stages[static_cast<std::size_t>(stage + 1)];
+      const DecoupledStage& next = spec_.stages[static_cast<std::size_t>(stage) + 1];
       EXPECT_GE(backward.start, backward_end(stage + 1, micro_batch) + next.send_gradient);
     }
     if (again) {

@@ -26,6 +26,7 @@ inline model::ProgramSpec random_spec(Random& random, model::ScheduleKind schedu
 // Boundaries that differ, the one that wraps around too.
 inline std::vector<model::PipelineHop> random_hops(Random& random, int p) {
   std::vector<model::PipelineHop> hops;
+  hops.reserve(static_cast<std::size_t>(p));
   for (int boundary = 0; boundary < p; ++boundary) {
     hops.push_back({{random.in(0, 40)}, {random.in(0, 40)}});
   }

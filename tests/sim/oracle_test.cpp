@@ -78,7 +78,7 @@ TEST(Oracle, DataflowEventsAndLongestPathAgree) {
   // gpipe 4·2·4 = 32; 1f1b and zb-h1 4·4 = 16 each; zb-v 16; interleaved for both v: p = 2 has m =
   // 2, 4, 6, 8, p = 3 has 3, 6, p = 4 has 4, 8: 8 · 2 = 16. In all 96, times 24
   // kinds of transfer and overlap.
-  EXPECT_EQ(num_plans, 96 * 24);
+  EXPECT_EQ(num_plans, std::int64_t{96} * 24);
 }
 
 // The engines share the rule of slowdown, so here they are only held against each other; the rule

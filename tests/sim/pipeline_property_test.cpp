@@ -100,7 +100,7 @@ TEST(PipelineProperty, MakespanIsAtLeastItsLowerBounds) {
 
 // With the order fixed all times are sums and maxima of durations, so a faster link cannot hurt.
 TEST(PipelineProperty, AFasterLinkNeverSlowsAFixedOrder) {
-  for_each_random_plan(300, [](model::ProgramSpec spec, Random& random) {
+  for_each_random_plan(300, [](const model::ProgramSpec& spec, Random& random) {
     for (const Engine engine : kEngines) {
       const model::Instant slow = simulate_pipeline(spec, engine).makespan;
       model::ProgramSpec faster = spec;

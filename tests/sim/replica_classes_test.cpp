@@ -49,6 +49,7 @@ std::vector<model::ProgramSpec> random_replicas(Random& random) {
 
 std::vector<ReplicaClass> classes_of(const std::vector<model::ProgramSpec>& replicas) {
   std::vector<ReplicaClass> classes;
+  classes.reserve(replicas.size());
   for (const model::ProgramSpec& spec : replicas) classes.push_back(replica_class(spec));
   return classes;
 }
@@ -211,6 +212,7 @@ TEST(ReplicaClasses, DecidedOrdersHaveTheirLongestPaths) {
         }
       }
       std::vector<std::pair<std::int64_t, std::int64_t>> reductions;
+      reductions.reserve(ready.size());
       for (const auto& [chunk, at] : ready) reductions.emplace_back(at, longest[chunk]);
       std::sort(reductions.begin(), reductions.end());
       std::int64_t reduced = 0;

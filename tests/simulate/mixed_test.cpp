@@ -278,7 +278,8 @@ TEST(Mixed, NoLl128BetweenA100AndV100) {
   EXPECT_EQ(data.ranks, 2);
   EXPECT_EQ(data.nodes, 2);
   EXPECT_FALSE(data.ll128_over_network);
-  for (double bytes = 1024; bytes < 4e9; bytes *= 4) {
+  for (int power = 10; power < 32; power += 2) {
+    const double bytes = std::exp2(power);
     EXPECT_NE(model::collective_time(model::CollectiveKind::AllReduce, {bytes}, data).protocol,
               model::CollectiveProtocol::Ll128);
   }

@@ -13,7 +13,7 @@ using sim::PlanRefusal;
 
 PlanRefusal refusal_of(const model::Job& job, bool looks = true) {
   auto answer = sim::simulate(job, {.sensitivities = looks});
-  if (auto* refusal = std::get_if<PlanRefusal>(&answer)) return *std::move(refusal);
+  if (auto* refusal = std::get_if<PlanRefusal>(&answer)) return std::move(*refusal);
   ADD_FAILURE() << "not refused";
   return {};
 }

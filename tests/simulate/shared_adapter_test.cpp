@@ -116,6 +116,7 @@ TEST(SharedAdapters, ShiftedLanesLoadAdaptersAsPairsDo) {
   const auto network = sim::JobNetwork::build(job);
   ASSERT_TRUE(network);
   std::vector<RankId> members;
+  members.reserve(24);
   for (int r = 0; r < 24; ++r) members.push_back({r});
   const auto load = [&](const std::vector<sim::GroupLane>& lanes, bool out) {
     std::vector<double> rates(24);

@@ -188,7 +188,7 @@ TEST(TimedDisturbances, DynamicPoliciesMeetThem) {
   const auto step = [](const std::string& window) {
     model::Job job = job_of("{kind: slow-gpu, rank: 13, factor: 3" + window + "}", "analytic", 4);
     job.plan.schedule = model::ScheduleKind::DynamicAdaptive;
-    const SimulationReport report = run(job);
+    SimulationReport report = run(job);
     EXPECT_EQ(report.engine, "events");
     return report;
   };
@@ -244,7 +244,8 @@ TEST(TimedDisturbances, AReductionUnderWayGoesOnAtTheNewRate) {
 // SimGrid and our own solver, on links, ways and tasks that change; skipped where it was not built.
 TEST(TimedDisturbances, AreTheSameBySimgrid) {
   const EventRecord plain = reduction(run("", "maxmin"));
-  const std::string change = at_ms(1e-6 * static_cast<double>((plain.start.ns + plain.end.ns) / 2));
+  const std::int64_t middle_ns = (plain.start.ns + plain.end.ns) / 2;
+  const std::string change = at_ms(1e-6 * static_cast<double>(middle_ns));
   for (const std::size_t kind : {0U, 2U, 5U, 6U}) {
     const std::string entry =
         "{" + kKinds[kind] + ", start: " + (kind == 0 ? "20 ms" : change) + ", duration: 3 ms}";

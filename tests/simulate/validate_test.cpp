@@ -55,7 +55,7 @@ TEST(Validate, LeftOutGroupsStayWithinThePromise) {
   const auto rows = scenarios::read_measured_rows("scenarios/measured/published_steps.csv");
   ASSERT_TRUE(rows) << model::to_text(rows.error());
   const ValidateOptions options{.apart = {"NEMOLS", "MEG20", "BSV100"}};
-  const model::HardwareCatalogue catalogue = scenarios::shipped_hardware();
+  const model::HardwareCatalogue& catalogue = scenarios::shipped_hardware();
   Validation all = validate_steps(*rows, catalogue, options);
   leave_each_out(*rows, catalogue, options, all);
   EXPECT_LE(all.mean_of_left_out_medians, 0.10);
