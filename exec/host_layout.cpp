@@ -37,7 +37,7 @@ Plan side_plan(const Plan& plan, PipelineSide side) {
 std::vector<std::string> decoupled_problems(const Plan& plan) {
   const model::DecoupledPlan& sides = plan.decoupled;
   std::vector<std::string> problems =
-      model::instance_problems(static_cast<int>(plan.num_micro_batches()), instances_of(plan));
+      model::instance_problems(plan.num_micro_batches(), instances_of(plan));
   if (plan.model_chunks != 1) {
     problems.push_back("policy.schedule fbd runs one chunk a rank; plan.model_chunks is " +
                        std::to_string(plan.model_chunks));

@@ -336,7 +336,7 @@ class NearestSearch {
   std::vector<NearestPlan> run() {
     push(plan_);
     int checked = 0;
-    while (!queue_.empty() && checked < options_.max_checked &&
+    while (!queue_.empty() && checked < options_.max_checked && asked_ < options_.max_asked &&
            static_cast<int>(found_.size()) < options_.max_plans) {
       const Candidate candidate = std::move(queue_.extract(queue_.begin()).mapped());
       ++checked;
@@ -361,6 +361,7 @@ class NearestSearch {
           enough_.begin(), enough_.end(),
           [&](const Difference& enough) { return candidate.difference.includes(enough); });
       if (more_than_needed) return;
+      ++asked_;
       if (!options_.accepts || options_.accepts(candidate.plan)) {
         // Two answers that turn the same keys are enough; more layers than needed help nobody.
         const int most = candidate.plan.recompute_layers > plan_.recompute_layers ? 1 : 2;
@@ -403,6 +404,7 @@ class NearestSearch {
   std::set<std::string> seen_;
   std::map<std::string, int> answers_by_keys_;
   std::vector<Difference> enough_;  // What each legal and accepted plan changes.
+  int asked_ = 0;
   std::vector<NearestPlan> found_;
 };
 

@@ -22,6 +22,7 @@ struct NearestPlansOptions {
   // Further demand, such as that the plan fits in memory; empty for none. Asked of legal plans
   // only; a refusal lets the search vary what memory depends on.
   std::function<bool(const Plan&)> accepts;
+  int max_asked = 1'000'000;   // Legal plans that `accepts` is asked of before giving up.
   int* num_checked = nullptr;  // Where to say how many candidates were looked at.
 };
 

@@ -38,11 +38,12 @@ void add_tried(int tried, PlanRefusal& refusal) {
 
 // Near `plan`, which the change `before` (or none) leads to.
 void look_near(const Job& job, const Plan& plan, const std::string& before, PlanRefusal& refusal) {
-  int simulated = 0, checked = 0;
+  int checked = 0;
   const model::NearestPlansOptions options{
       .max_plans = kMaxPlans,
       .max_checked = kCheckedMax,
-      .accepts = [&](const Plan& near) { return simulated++ < kSimulatedMax && runs(job, near); },
+      .accepts = [&](const Plan& near) { return runs(job, near); },
+      .max_asked = kSimulatedMax,
       .num_checked = &checked};
   auto found =
       model::nearest_legal_plans(job.transformer, plan, job.cluster, job.software, options);

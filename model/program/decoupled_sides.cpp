@@ -76,14 +76,15 @@ std::vector<ProgramSpec> decoupled_sides(const DecoupledSides& sides) {
   return specs;
 }
 
-std::vector<std::string> instance_problems(int micro_batches, const SideInstances& instances) {
+std::vector<std::string> instance_problems(std::int64_t micro_batches,
+                                           const SideInstances& instances) {
   std::vector<std::string> problems;
   for (const auto& [name, number] :
        {std::pair("forward", instances.forward), std::pair("backward", instances.backward)}) {
     if (number <= micro_batches) continue;
     problems.push_back(std::string("policy.") + name + ".instances is " + std::to_string(number) +
-                       ", a step has " + std::to_string(micro_batches) +
-                       " micro-batches; each instance needs at least one");
+                       ", more than the micro-batches of a step (" + std::to_string(micro_batches) +
+                       "); each instance needs at least one");
   }
   return problems;
 }

@@ -4,6 +4,7 @@
 #ifndef MEGATWIN_MODEL_PROGRAM_DECOUPLED_SIDES_H_
 #define MEGATWIN_MODEL_PROGRAM_DECOUPLED_SIDES_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ struct DecoupledSides {
 std::vector<ProgramSpec> decoupled_sides(const DecoupledSides& sides);
 
 // Why `micro_batches` cannot be shared out, in words for the user; empty when they can.
-std::vector<std::string> instance_problems(int micro_batches, const SideInstances& instances);
+std::vector<std::string> instance_problems(std::int64_t micro_batches,
+                                           const SideInstances& instances);
 
 // What one rank has for the micro-batches that it keeps. Nothing: its memory is not stated.
 struct FeedRoom {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "model/collective_cost.h"
@@ -24,8 +23,6 @@ using model::Job;
 using model::JobProgram;
 using model::Seconds;
 using policies::DecoupledFeed;
-
-constexpr std::int64_t kMicroBatchesMax = std::numeric_limits<int>::max();
 
 int ranks_of(const Job& job, const DecoupledSide& side) {
   const model::Plan& plan = job.plan;
@@ -128,8 +125,7 @@ std::vector<std::string> size_problems(const Job& job) {
     return problems;
   }
   for (std::string& problem : model::instance_problems(
-           static_cast<int>(std::min(job.plan.num_micro_batches(), kMicroBatchesMax)),
-           {plan.forward.instances, plan.backward.instances})) {
+           job.plan.num_micro_batches(), {plan.forward.instances, plan.backward.instances})) {
     problems.push_back(std::move(problem));
   }
   return problems;

@@ -12,7 +12,7 @@ namespace megatwin::sim {
 void write(const model::Plan& plan, ByteWriter& out);
 model::Plan read_plan(ByteReader& in);
 
-// Without priced operations and timeline, which nobody asks of a searched plan.
+// Without priced operations, components and timeline, which nobody asks of a searched plan.
 void write(const SimulationReport& report, ByteWriter& out);
 SimulationReport read_report(ByteReader& in);
 

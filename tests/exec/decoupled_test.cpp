@@ -257,7 +257,7 @@ TEST(Decoupled, SaysWhatIsSimulatedOnly) {
     EXPECT_NE(problems.front().find(words), std::string::npos) << problems.front();
   };
   EXPECT_TRUE(problems_of([](auto& plan) { plan.forward.instances = 8; }).empty());
-  says([](auto& plan) { plan.forward.instances = 9; }, "a step has 8 micro-batches");
+  says([](auto& plan) { plan.forward.instances = 9; }, "the micro-batches of a step (8)");
   says([](auto& plan) { plan.backward.tensor = 2; }, "tensor are 1 and 2");
   says([](auto& plan) { plan.balance_weights = true; }, "weight_gradients_on_forward");
   says([](auto& plan) { plan.weight_share = 0.5; }, "weight_gradients_on_forward");

@@ -68,9 +68,10 @@ TEST(DecoupledSides, EveryInstanceNeedsAMicroBatch) {
   EXPECT_TRUE(instance_problems(3, {3, 2}).empty());
   const auto problems = instance_problems(3, {1, 4});
   ASSERT_EQ(problems.size(), 1u);
-  EXPECT_EQ(problems.front(),
-            "policy.backward.instances is 4, a step has 3 micro-batches; each instance needs at "
-            "least one");
+  EXPECT_EQ(
+      problems.front(),
+      "policy.backward.instances is 4, more than the micro-batches of a step (3); each instance "
+      "needs at least one");
 }
 
 // Every micro-batch once on each side of each stage, and both ends of a crossing name each other.
