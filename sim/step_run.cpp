@@ -22,6 +22,7 @@
 #include "sim/step_analysis.h"
 #include "sim/step_flows.h"
 #include "sim/step_limit.h"
+#include "sim/stretch_prices.h"
 #include "sim/task_traffic.h"
 
 namespace megatwin::sim {
@@ -263,6 +264,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   const std::unique_ptr<FlowNet> net = flow_net(job.network);
   const JobProgram plain = network.size() > 1 ? run.programs.front() : JobProgram{};
   std::vector<StepStretch> stretches;
+  std::vector<StretchPrices> prices;
   std::vector<LinkLoad> group_links;
   std::vector<bool> used(static_cast<std::size_t>(network.at(0).topology().num_links()));
   GroupContention contention;
@@ -272,11 +274,14 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
       for (LinkLoad& load : contention.links) group_links.push_back(std::move(load));
       for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || contention.used[i];
     }
-    // What is reported of prices is that of the start.
-    JobProgram later = k == 0 ? JobProgram{} : plain;
-    MEGATWIN_TRY(StepStretch stretch, priced_stretch(job, run.stretches[k], contention, run,
-                                                     k == 0 ? run.programs.front() : later));
+    StretchPrices later{.from = run.stretches[k].from, .program = k == 0 ? JobProgram{} : plain};
+    JobProgram& program = k == 0 ? run.programs.front() : later.program;
+    MEGATWIN_TRY(StepStretch stretch,
+                 priced_stretch(job, run.stretches[k], contention, run, program));
     stretches.push_back(std::move(stretch));
+    if (network.size() == 1) continue;
+    if (k == 0) later.program = program;
+    prices.push_back(std::move(later));
   }
   const model::ProgramSpec& spec = run.programs.front().spec;
   const PipelineCosts costs = stretches.front().costs;
@@ -301,6 +306,9 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
                     .orders = orders,
                     .multiplicities = std::vector<int>(static_cast<std::size_t>(job.plan.data), 1),
                     .timeline = options.timeline});
+  if (!prices.empty()) {
+    run.programs.front() = mean_prices(prices, run.result.makespan);
+  }
   run.links = std::move(flows.links);
   // A link of both stands as the whole step saw it, with all its users.
   for (LinkLoad& load : group_links) {

@@ -242,6 +242,26 @@ TEST(TimedDisturbances, AReductionUnderWayGoesOnAtTheNewRate) {
 }
 
 // SimGrid and our own solver, on links, ways and tasks that change; skipped where it was not built.
+// Under ZeRO 3 the traffic of a link is inside the tasks. What waited for it is traffic, not
+// compute: kernels take as long as without, whenever the window is and however slow the link.
+TEST(TimedDisturbances, OfALinkLeaveKernelsAlone) {
+  model::Job job = job_of("", "maxmin");
+  job.plan.tensor = 1;
+  job.plan.data = 64;
+  job.plan.zero_stage = 3;
+  const model::Seconds kernels = run(job).breakdown.compute;
+  for (const char* window : {"factor: 1000, until: 1 ns", "factor: 4, until: 200 ms",
+                             "factor: 10, start: 100 ms, duration: 500 ms"}) {
+    SCOPED_TRACE(window);
+    model::Job disturbed = job_of(
+        "{kind: slow-link, from: n0/nic0, to: rail0/leaf0, " + std::string(window) + "}", "maxmin");
+    disturbed.plan = job.plan;
+    const SimulationReport report = run(disturbed);
+    EXPECT_NEAR(model::ratio(report.breakdown.compute / kernels), 1, 0.02);
+    EXPECT_LT(report.power_per_gpu.value, 700);
+  }
+}
+
 TEST(TimedDisturbances, AreTheSameBySimgrid) {
   const EventRecord plain = reduction(run("", "maxmin"));
   const std::int64_t middle_ns = (plain.start.ns + plain.end.ns) / 2;
