@@ -52,6 +52,7 @@ Quantisation quantisation(Precision precision, const SoftwareStack& software, bo
   }
   if (is_torchao(software)) {
     recipe.casts_again = true;
+    recipe.separate_gate = true;  // w1 and w3 in torchtitan.
     // torchtitan, parallelize_llama.py: float8 all-gathers are for tensorwise scales only.
     recipe.gather = precision == Precision::Fp8Block ? Quantisation::Gather::SixteenBit
                                                      : Quantisation::Gather::Always;
@@ -104,12 +105,12 @@ std::int64_t operand_multiple(Precision precision) {
   return 1;
 }
 
-DataType linear_type(Precision precision, std::int64_t inputs, std::int64_t outputs) {
+DataType linear_type(Precision precision, const LinearLayer& layer) {
   // Blocks at the edge are padded; the units themselves take 16 elements of fp8, 32 of fp4.
   const std::int64_t multiple = gemm_type(precision) == DataType::Fp4   ? 32
                                 : gemm_type(precision) == DataType::Fp8 ? 16
                                                                         : 1;
-  const bool fits = inputs % multiple == 0 && outputs % multiple == 0;
+  const bool fits = layer.inputs % multiple == 0 && layer.outputs / layer.matrices % multiple == 0;
   return fits ? gemm_type(precision) : base_type(precision);
 }
 

@@ -37,6 +37,7 @@ struct Quantisation {
   bool keeps_weights = true;
   // Inputs and weights are cast where they are used, forward along rows and backward along columns.
   bool casts_again = false;
+  bool separate_gate = false;  // Gate and up-projection are matrices of their own.
 };
 
 // `reads_columns`: LoweringInput::reads_columns.
@@ -59,8 +60,14 @@ CastTraffic cast_traffic(const Quantisation& recipe, double elements, OperandRol
 // Source: cuBLASLt, "FP8 data types: all dimensions multiples of 16"; Transformer Engine: blocks.
 std::int64_t operand_multiple(Precision precision);
 
-// The format that a linear layer of that many inputs and outputs computes in.
-DataType linear_type(Precision precision, std::int64_t inputs, std::int64_t outputs);
+// A linear layer on one rank, of `matrices` equal ones beside each other along the outputs.
+struct LinearLayer {
+  std::int64_t outputs = 0, inputs = 0;
+  int matrices = 1;
+};
+
+// The format that the layer computes in: that of the recipe, or 16 bits where its sizes do not fit.
+DataType linear_type(Precision precision, const LinearLayer& layer);
 
 // What shares a scale in the products of the recipe.
 GemmScaling gemm_scaling(Precision precision, const SoftwareStack& software, bool reads_columns,

@@ -33,11 +33,13 @@ void default_network(const Gpu& gpu, Node& node) {
     case GpuArchitecture::Volta:
       node.num_nics = std::max(1, node.num_gpus / 2);
       node.nic_per_direction = gigabits(100);
+      node.static_routes = true;  // EDR.
       return;
     case GpuArchitecture::Ampere:
     case GpuArchitecture::Ada:
       node.num_nics = node.num_gpus;
       node.nic_per_direction = gigabits(200);
+      node.static_routes = true;  // HDR.
       return;
     case GpuArchitecture::Hopper:
     case GpuArchitecture::Blackwell:
@@ -55,6 +57,7 @@ void fill_network(const std::string& text, const Gpu& gpu, Node& node) {
   default_network(gpu, node);
   node.nic_type = text;
   if (text.empty()) return;
+  node.static_routes = false;
   if (contains(text, "per node")) {
     const double total = first_number(text);
     node.num_nics = static_cast<int>(std::clamp(total / 200, 1.0, 8.0));

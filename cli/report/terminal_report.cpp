@@ -179,6 +179,11 @@ std::string provenance(const sim::SimulationReport& report) {
       format_count(report.events));
 }
 
+bool is_decoupled(const sim::SimulationReport& report) {
+  return std::any_of(report.memory.begin(), report.memory.end(),
+                     [](const sim::StageMemory& stage) { return !stage.side.empty(); });
+}
+
 }  // namespace
 
 std::string terminal_report(const sim::SimulationReport& report, const TerminalStyle& style) {
@@ -190,6 +195,9 @@ std::string terminal_report(const sim::SimulationReport& report, const TerminalS
   if (!report.memory.empty()) text += memory_text(report, style);
   text += why_text(report, style);
   if (style.explain && !report.priced_ops.empty()) text += ops_text(report, style);
+  if (style.explain && is_decoupled(report)) {
+    text += "\n--explain: components and operations are not available for decoupled jobs\n";
+  }
   for (const ReportSection& section : network_sections(report)) {
     text += sentences(section.title, section.lines, style);
   }

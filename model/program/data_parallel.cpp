@@ -6,6 +6,7 @@
 #include "model/compute_cost.h"
 #include "model/layer_split.h"
 #include "model/numbers.h"
+#include "model/program/linear_layers.h"
 #include "model/program/op_list.h"
 #include "model/quantisation.h"
 #include "model/state_memory.h"
@@ -278,7 +279,7 @@ void DataParallelTraffic::price_optimizer(const LoweringInput& input, const Task
   shard.owned = static_cast<std::int64_t>(
       as_double(stage.parameters.dense) / (sharded ? replicas : 1) +
       as_double(stage.parameters.expert) / (sharded ? expert_replicas : 1));
-  shard.linear = stage.parameters.total() - stage.parameters.embedding;
+  for (const ChunkContent& content : contents) shard.linear += quantised_weights(input, content);
   stage.optimizer_ops = lower_optimizer(input, shard);
   for (const MicroOp& op : stage.optimizer_ops) stage.optimizer += op.count * pricer.time_of(op);
   if (effects_.memory_bound) {
@@ -315,8 +316,11 @@ void DataParallelTraffic::fill_memory(const RankParameters& parameters,
   // Quantised weights that live from step to step, in every direction that products read.
   const LayerSizes sizes(lowering_input(job_));
   if (const Quantisation& recipe = sizes.quantisation; recipe.on && recipe.keeps_weights) {
-    const double linear = dense + expert - as_double(parameters.embedding);
-    cost.buffers += cast_traffic(recipe, linear, OperandRole::Weight).written;
+    std::int64_t linear = 0;
+    for (const ChunkContent& content : contents) {
+      linear += quantised_weights(lowering_input(job_), content);
+    }
+    cost.buffers += cast_traffic(recipe, as_double(linear), OperandRole::Weight).written;
   }
   // Megatron-LM of 2020 flattens all gradients into one buffer to reduce them.
   if (job_.software.framework == Framework::Megatron2020 && plan.data > 1) {

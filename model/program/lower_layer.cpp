@@ -4,6 +4,7 @@
 
 #include "model/flops.h"
 #include "model/numbers.h"
+#include "model/program/linear_layers.h"
 #include "model/program/op_list.h"
 #include "model/state_memory.h"
 
@@ -25,17 +26,17 @@ struct TensorTraffic {
   bool chunked() const { return input.plan.overlap_tensor_parallel && sizes.sequence_parallel; }
   double message() const { return as_double(sizes.tokens * sizes.hidden) * sizes.element; }
   // User buffers gather quantised operands.
-  double gathered() const {
+  double gathered(const LinearLayer& layer) const {
     const Quantisation& recipe = sizes.quantisation;
     const bool quantised =
-        recipe.on && (recipe.gather == Quantisation::Gather::Always ||
-                      (recipe.gather == Quantisation::Gather::Chunked && chunked()));
+        sizes.quantises(layer) && (recipe.gather == Quantisation::Gather::Always ||
+                                   (recipe.gather == Quantisation::Gather::Chunked && chunked()));
     return quantised ? quantised_element(recipe).value / sizes.element * message() : message();
   }
 
   // Before a column-parallel product: its sharded input is gathered.
-  void before_column(OpList& ops, std::string_view name) const {
-    if (enters) gather(ops, name);
+  void before_column(OpList& ops, std::string_view name, const LinearLayer& layer) const {
+    if (enters) gather(ops, name, layer);
   }
   // After a row-parallel product: partial sums are reduced.
   void after_row(OpList& ops, std::string_view name) const {
@@ -44,33 +45,33 @@ struct TensorTraffic {
   // Backward of a column-parallel product: gather its input again beside dgrad, reduce dX beside
   // wgrad.
   void column_backward(OpList& ops, std::string_view gather_name, std::string_view reduce_name,
-                       GemmShape dgrad, std::string_view dgrad_name, GemmShape wgrad,
-                       std::string_view wgrad_name) const {
+                       std::string_view dgrad_name, std::string_view wgrad_name,
+                       const LinearLayer& layer) const {
     const bool overlap = input.software.overlap_tp_backward_wgrad;
     if (on() && sizes.sequence_parallel && leaves) {
-      ops.collective(gather_name, CollectiveKind::AllGather, GroupKind::Tensor, gathered());
+      ops.collective(gather_name, CollectiveKind::AllGather, GroupKind::Tensor, gathered(layer));
       if (chunked()) {
         ops.chunked();
       } else if (overlap) {
         ops.overlap_next(1);
       }
     }
-    ops.gemm(dgrad_name, dgrad);
+    ops.gemm(dgrad_name, linear_data_gradient(input, sizes.tokens, layer));
     if (on() && enters) {
       reduce(ops, reduce_name);
       if (!chunked() && overlap) ops.overlap_next(1);
     }
-    ops.gemm(wgrad_name, wgrad);
+    ops.gemm(wgrad_name, linear_weight_gradient(input, sizes.tokens, layer));
   }
   // Backward of a row-parallel product: gather dY when it is sharded.
-  void row_backward(OpList& ops, std::string_view gather_name) const {
-    if (leaves) gather(ops, gather_name);
+  void row_backward(OpList& ops, std::string_view gather_name, const LinearLayer& layer) const {
+    if (leaves) gather(ops, gather_name, layer);
   }
 
  private:
-  void gather(OpList& ops, std::string_view name) const {
+  void gather(OpList& ops, std::string_view name, const LinearLayer& layer) const {
     if (!on() || !sizes.sequence_parallel) return;
-    ops.collective(name, CollectiveKind::AllGather, GroupKind::Tensor, gathered());
+    ops.collective(name, CollectiveKind::AllGather, GroupKind::Tensor, gathered(layer));
     if (chunked()) ops.chunked();
   }
   void reduce(OpList& ops, std::string_view name) const {
@@ -294,59 +295,60 @@ void rope(const LoweringInput& input, const LayerSizes& sizes, OpList& ops, std:
   }
 }
 
-struct LatentSizes {
-  std::int64_t q_rank, kv_rank, q_width, kv_up_width, v_width, kv_down;
-};
-
-LatentSizes latent_sizes(const Transformer& model, const LayerSizes& sizes) {
-  const LatentAttention& latent = *model.latent;
-  const std::int64_t heads = sizes.query_heads;
-  return {latent.q_lora_rank,
-          latent.kv_lora_rank,
-          heads * (latent.qk_nope_head_dim + latent.qk_rope_head_dim),
-          heads * (latent.qk_nope_head_dim + latent.v_head_dim),
-          heads * latent.v_head_dim,
-          latent.kv_lora_rank + latent.qk_rope_head_dim};
+// Of the norm's output, which the down-projections share, or queries without a low rank.
+bool latent_input_is_quantised(const LayerSizes& sizes, const AttentionLayers& layers) {
+  const bool low_rank = layers.q_down.outputs > 0;
+  return sizes.quantises(layers.kv_down) || sizes.quantises(low_rank ? layers.q_down : layers.q_up);
 }
 
 // Multi-head latent attention: low-rank down- and up-projections for queries and keys/values.
 void latent_projections(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
                         OpList& backward) {
-  const LatentSizes mla = latent_sizes(input.transformer, sizes);
+  const AttentionLayers layers = attention_layers(input, sizes);
+  const LinearLayer &q_down = layers.q_down, &q_up = layers.q_up;
+  const LinearLayer &kv_down = layers.kv_down, &kv_up = layers.kv_up;
   const std::int64_t T = sizes.tokens, Ts = sizes.tokens_sp, h = sizes.hidden;
   const auto linear = [&](std::string_view f, std::string_view d, std::string_view w,
-                          std::int64_t m, std::int64_t n, std::int64_t k) {
-    forward.gemm(f, linear_forward(input, m, n, k));
-    backward.gemm(d, linear_data_gradient(input, m, n, k));
-    backward.gemm(w, linear_weight_gradient(input, m, n, k));
+                          std::int64_t m, const LinearLayer& layer) {
+    forward.gemm(f, linear_forward(input, m, layer));
+    backward.gemm(d, linear_data_gradient(input, m, layer));
+    backward.gemm(w, linear_weight_gradient(input, m, layer));
   };
   // The down-projections are replicated over the tensor group and run on its sequence shard: only
   // their small outputs are gathered, and the gradients of those reduced. Queries without a low
   // rank need the whole input.
   const bool gathers = sizes.tensor > 1 && sizes.sequence_parallel;
-  const bool whole = mla.q_rank == 0;
-  const double gathered = sizes.element * as_double(T * ((whole ? h : mla.q_rank) + mla.kv_down));
+  const bool whole = q_down.outputs == 0;
+  const double gathered =
+      sizes.element * as_double(T * ((whole ? h : q_down.outputs) + kv_down.outputs));
   const auto gather = [&](OpList& ops, std::string_view name) {
     if (gathers) ops.collective(name, CollectiveKind::AllGather, GroupKind::Tensor, gathered);
   };
   gather(forward, "latent.gather");
   gather(backward, "latent.gather.backward");
-  if (mla.q_rank > 0) {
-    linear("q_down", "q_down.dgrad", "q_down.wgrad", Ts, mla.q_rank, h);
-    linear("q_up", "q_up.dgrad", "q_up.wgrad", T, mla.q_width, mla.q_rank);
+  // Inputs of the up-projections; queries without a low rank read what the norm put out.
+  const std::int64_t up_inputs =
+      T * ((whole ? 0 : sizes.quantised(q_up, q_up.inputs)) + sizes.quantised(kv_up, kv_up.inputs));
+  quantise(sizes, backward, "latent.cast.backward",
+           T * (sizes.quantised(q_up, q_up.outputs) + sizes.quantised(kv_up, kv_up.outputs)) +
+               Ts * (sizes.quantised(q_down, q_down.outputs) +
+                     sizes.quantised(kv_down, kv_down.outputs)),
+           OperandRole::Gradient);
+  quantise_again(sizes, backward, "latent.up.cast.input", up_inputs);
+  quantise_again(sizes, backward, "latent.cast.input",
+                 latent_input_is_quantised(sizes, layers) ? (whole ? T : Ts) * h : 0);
+  if (whole) {
+    linear("q_proj", "q_proj.dgrad", "q_proj.wgrad", T, q_up);
   } else {
-    linear("q_proj", "q_proj.dgrad", "q_proj.wgrad", T, mla.q_width, h);
+    linear("q_down", "q_down.dgrad", "q_down.wgrad", Ts, q_down);
+    linear("q_up", "q_up.dgrad", "q_up.wgrad", T, q_up);
   }
-  linear("kv_down", "kv_down.dgrad", "kv_down.wgrad", Ts, mla.kv_down, h);
-  linear("kv_up", "kv_up.dgrad", "kv_up.wgrad", T, mla.kv_up_width, mla.kv_rank);
-  const double latent = as_double(T * (mla.q_rank + mla.kv_down));
-  quantise(sizes, forward, "latent.up.cast", as_double(T * (mla.q_rank + mla.kv_rank)),
-           OperandRole::Input);
-  quantise(
-      sizes, backward, "latent.cast.backward",
-      as_double(T * (mla.q_width + mla.kv_up_width)) + as_double(Ts * (mla.q_rank + mla.kv_down)),
-      OperandRole::Gradient);
-  const double expanded = as_double(T) * as_double(mla.q_width + mla.kv_up_width + mla.v_width);
+  linear("kv_down", "kv_down.dgrad", "kv_down.wgrad", Ts, kv_down);
+  quantise(sizes, forward, "latent.up.cast", up_inputs, OperandRole::Input);
+  linear("kv_up", "kv_up.dgrad", "kv_up.wgrad", T, kv_up);
+  const double latent = as_double(T * (q_down.outputs + kv_down.outputs));
+  const double expanded =
+      as_double(T) * as_double(q_up.outputs + kv_up.outputs + layers.proj.inputs);
   forward.memory("latent.norms", 2 * latent, 2 * latent, 2);
   forward.memory("latent.rope_concat", 2 * expanded, 2 * expanded, 4);
   backward.memory("latent.norms.backward", 4 * latent, 2 * latent, 4);
@@ -356,18 +358,6 @@ void latent_projections(const LoweringInput& input, const LayerSizes& sizes, OpL
                         gathers ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
                         GroupKind::Tensor, gathered);
   }
-}
-
-// Weights of the attention's linear layers on this rank.
-std::int64_t attention_weights(const LoweringInput& input, const LayerSizes& sizes) {
-  const std::int64_t h = sizes.hidden;
-  if (input.transformer.latent) {
-    const LatentSizes mla = latent_sizes(input.transformer, sizes);
-    const std::int64_t query = mla.q_rank > 0 ? mla.q_rank * (h + mla.q_width) : h * mla.q_width;
-    return query + mla.kv_down * h + mla.kv_rank * mla.kv_up_width + mla.v_width * h;
-  }
-  const std::int64_t gate = input.transformer.attention_output_gate ? sizes.query_width : 0;
-  return h * (2 * sizes.query_width + gate + 2 * sizes.key_value_width);
 }
 
 // Norms beyond the two before attention and feed-forward (Gemma's come after them); a parallel
@@ -382,20 +372,21 @@ double gate_elements(const LoweringInput& input, const LayerSizes& sizes) {
 }
 
 void output_projection_backward(const LoweringInput& input, const LayerSizes& sizes,
-                                std::int64_t width, OpList& backward) {
-  const std::int64_t T = sizes.tokens, h = sizes.hidden;
-  attention_traffic(input, sizes).row_backward(backward, "proj.gather.backward");
-  quantise(sizes, backward, "proj.cast.backward", as_double(T * h), OperandRole::Gradient);
-  backward.gemm("proj.dgrad", linear_data_gradient(input, T, h, width));
-  quantise_again(sizes, backward, "proj.cast.input", as_double(T * width));
-  backward.gemm("proj.wgrad", linear_weight_gradient(input, T, h, width));
-  accumulate_weight(input, backward, h * width);
+                                const LinearLayer& proj, OpList& backward) {
+  const std::int64_t T = sizes.tokens;
+  attention_traffic(input, sizes).row_backward(backward, "proj.gather.backward", proj);
+  quantise(sizes, backward, "proj.cast.backward", sizes.quantised(proj, T * proj.outputs),
+           OperandRole::Gradient);
+  backward.gemm("proj.dgrad", linear_data_gradient(input, T, proj));
+  quantise_again(sizes, backward, "proj.cast.input", sizes.quantised(proj, T * proj.inputs));
+  backward.gemm("proj.wgrad", linear_weight_gradient(input, T, proj));
+  accumulate_weight(input, backward, proj.outputs * proj.inputs);
 }
 
-// Of query, key and value in one product, `width` elements a token together.
+// Of query, key and value in one product.
 void joint_projection_backward(const LoweringInput& input, const LayerSizes& sizes,
-                               std::int64_t width, OpList& backward) {
-  const std::int64_t T = sizes.tokens, h = sizes.hidden;
+                               const LinearLayer& qkv, OpList& backward) {
+  const std::int64_t T = sizes.tokens, width = qkv.outputs;
   rope(input, sizes, backward, "rope.backward");
   if (input.transformer.qk_norm) {
     const double x = as_double(T) * as_double(sizes.query_width + sizes.key_value_width);
@@ -403,17 +394,17 @@ void joint_projection_backward(const LoweringInput& input, const LayerSizes& siz
   }
   // The gradients of query, key and value are concatenated for the joint product.
   backward.memory("qkv.concat", 2 * as_double(T * width), 2 * as_double(T * width));
-  quantise(sizes, backward, "qkv.cast.backward", as_double(T * width), OperandRole::Gradient);
-  quantise_again(sizes, backward, "qkv.cast.input", as_double(T * h));
+  quantise(sizes, backward, "qkv.cast.backward", sizes.quantised(qkv, T * width),
+           OperandRole::Gradient);
+  quantise_again(sizes, backward, "qkv.cast.input", sizes.quantised(qkv, T * qkv.inputs));
   attention_traffic(input, sizes)
-      .column_backward(backward, "qkv.gather.backward", "qkv.reduce.backward",
-                       linear_data_gradient(input, T, width, h), "qkv.dgrad",
-                       linear_weight_gradient(input, T, width, h), "qkv.wgrad");
+      .column_backward(backward, "qkv.gather.backward", "qkv.reduce.backward", "qkv.dgrad",
+                       "qkv.wgrad", qkv);
   if (input.transformer.qkv_bias) {
     backward.memory("qkv.bias.backward", 2 * as_double(T * width), 0);
     backward.mark_weight_gradient();
   }
-  accumulate_weight(input, backward, width * h);
+  accumulate_weight(input, backward, width * qkv.inputs);
 }
 
 }  // namespace
@@ -422,25 +413,28 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
                      OpList& backward) {
   const std::int64_t T = sizes.tokens, h = sizes.hidden;
   const bool latent = input.transformer.latent.has_value();
-  const std::int64_t gate = input.transformer.attention_output_gate ? sizes.query_width : 0;
-  const std::int64_t qkv = sizes.query_width + gate + 2 * sizes.key_value_width;
-  const std::int64_t out_width =
-      latent ? latent_sizes(input.transformer, sizes).v_width : sizes.query_width;
+  const AttentionLayers layers = attention_layers(input, sizes);
+  const std::int64_t qkv = layers.qkv.outputs;
   const TensorTraffic traffic = attention_traffic(input, sizes);
   const int norms_after = norms_after_attention(input.transformer);
   const double gated = gate_elements(input, sizes);
-  const double shard = as_double(sizes.tokens_sp * h);
+  const std::int64_t shard = sizes.tokens_sp * h;
   const bool bias_kernel =
       input.transformer.qkv_bias && input.software.fusion == ElementwiseFusion::BiasFused;
 
   norm_forward(input, sizes, forward, "norm1");
-  quantise_norm(sizes, forward, latent ? "latent.cast" : "qkv.cast", shard);
+  if (latent) {
+    quantise_norm(sizes, forward, "latent.cast",
+                  latent_input_is_quantised(sizes, layers) ? shard : 0);
+  } else {
+    quantise_norm(sizes, forward, "qkv.cast", sizes.quantised(layers.qkv, shard));
+  }
   OpList projection_backward(forward.count());
   if (latent) {
     latent_projections(input, sizes, forward, projection_backward);
   } else {
-    traffic.before_column(forward, "qkv.gather");
-    forward.gemm("qkv", linear_forward(input, T, qkv, h));
+    traffic.before_column(forward, "qkv.gather", layers.qkv);
+    forward.gemm("qkv", linear_forward(input, T, layers.qkv));
     if (bias_kernel) forward.memory("qkv.bias", 2 * as_double(T * qkv), 2 * as_double(T * qkv));
     if (input.transformer.qk_norm) {
       const double x = as_double(T) * as_double(sizes.query_width + sizes.key_value_width);
@@ -450,10 +444,11 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
   }
   core_attention(input, sizes, forward, false);
   if (gated > 0) forward.memory("attention.gate", 4 * gated, 2 * gated);
-  quantise(sizes, forward, "proj.cast", as_double(T * out_width), OperandRole::Input);
-  const std::int64_t weights = attention_weights(input, sizes);
+  quantise(sizes, forward, "proj.cast", sizes.quantised(layers.proj, T * layers.proj.inputs),
+           OperandRole::Input);
+  const std::int64_t weights = quantised_weights(sizes, layers);
   quantise_weights(sizes, forward, weights);
-  forward.gemm("proj", linear_forward(input, T, h, out_width));
+  forward.gemm("proj", linear_forward(input, T, layers.proj));
   traffic.after_row(forward, "proj.reduce");
   for (int i = 0; i < norms_after; ++i) norm_forward(input, sizes, forward, "norm.after");
   residual_forward(input, sizes, forward, "residual1");
@@ -461,7 +456,7 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
   residual_backward(input, sizes, backward, "residual1.backward");
   for (int i = 0; i < norms_after; ++i)
     norm_backward(input, sizes, backward, "norm.after.backward");
-  output_projection_backward(input, sizes, out_width, backward);
+  output_projection_backward(input, sizes, layers.proj, backward);
   if (gated > 0) backward.memory("attention.gate.backward", 6 * gated, 4 * gated, 2);
   if (input.plan.recompute == RecomputeKind::Selective) {
     OpList again(forward.count());
@@ -472,7 +467,7 @@ void lower_attention(const LoweringInput& input, const LayerSizes& sizes, OpList
   if (latent) {
     backward.add_all(projection_backward.take());
   } else {
-    joint_projection_backward(input, sizes, qkv, backward);
+    joint_projection_backward(input, sizes, layers.qkv, backward);
   }
   quantise_weights(sizes, backward, weights);
   norm_backward(input, sizes, backward, "norm1.backward");
@@ -505,22 +500,27 @@ void activation_ops(const LoweringInput& input, OpList& forward, OpList& backwar
 void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::int64_t ffn_per_rank,
                      OpList& forward, OpList& backward) {
   const std::int64_t T = sizes.tokens, h = sizes.hidden, f = ffn_per_rank;
-  const std::int64_t up = is_gated(input.transformer.activation) ? 2 * f : f;
+  const FeedForwardLayers layers = feed_forward_layers(input, sizes, f);
+  const LinearLayer &fc1 = layers.fc1, &fc2 = layers.fc2;
+  const std::int64_t weights = quantised_weights(sizes, layers);
   const TensorTraffic traffic = feed_forward_traffic(input, sizes);
   const int norms = input.transformer.norms_per_layer;
   const int norms_after = norms / 2 - 1;
 
   if (norms > 1) {
     norm_forward(input, sizes, forward, "norm2");
-    quantise_norm(sizes, forward, "fc1.cast", as_double(sizes.tokens_sp * h));
   }
-  traffic.before_column(forward, "fc1.gather");
-  forward.gemm("fc1", linear_forward(input, T, up, h));
+  // Halves of a parallel block share the norm's output.
+  if (norms > 1 || !sizes.quantises(attention_layers(input, sizes).qkv)) {
+    quantise_norm(sizes, forward, "fc1.cast", sizes.quantised(fc1, sizes.tokens_sp * h));
+  }
+  traffic.before_column(forward, "fc1.gather", fc1);
+  forward.gemm("fc1", linear_forward(input, T, fc1));
   OpList activation_backward(forward.count());
   activation_ops(input, forward, activation_backward, as_double(T * f));
-  quantise(sizes, forward, "fc2.cast", as_double(T * f), OperandRole::Input);
-  quantise_weights(sizes, forward, (up + f) * h);
-  forward.gemm("fc2", linear_forward(input, T, h, f));
+  quantise(sizes, forward, "fc2.cast", sizes.quantised(fc2, T * f), OperandRole::Input);
+  quantise_weights(sizes, forward, weights);
+  forward.gemm("fc2", linear_forward(input, T, fc2));
   traffic.after_row(forward, "fc2.reduce");
   for (int i = 0; i < norms_after; ++i) norm_forward(input, sizes, forward, "norm.after");
   residual_forward(input, sizes, forward, "residual2");
@@ -528,20 +528,21 @@ void lower_dense_ffn(const LoweringInput& input, const LayerSizes& sizes, std::i
   residual_backward(input, sizes, backward, "residual2.backward");
   for (int i = 0; i < norms_after; ++i)
     norm_backward(input, sizes, backward, "norm.after.backward");
-  traffic.row_backward(backward, "fc2.gather.backward");
-  quantise(sizes, backward, "fc2.cast.backward", as_double(T * h), OperandRole::Gradient);
-  backward.gemm("fc2.dgrad", linear_data_gradient(input, T, h, f));
-  quantise_again(sizes, backward, "fc2.cast.input", as_double(T * f));
-  backward.gemm("fc2.wgrad", linear_weight_gradient(input, T, h, f));
+  traffic.row_backward(backward, "fc2.gather.backward", fc2);
+  quantise(sizes, backward, "fc2.cast.backward", sizes.quantised(fc2, T * h),
+           OperandRole::Gradient);
+  backward.gemm("fc2.dgrad", linear_data_gradient(input, T, fc2));
+  quantise_again(sizes, backward, "fc2.cast.input", sizes.quantised(fc2, T * f));
+  backward.gemm("fc2.wgrad", linear_weight_gradient(input, T, fc2));
   accumulate_weight(input, backward, h * f);
   backward.add_all(activation_backward.take());
-  quantise(sizes, backward, "fc1.cast.backward", as_double(T * up), OperandRole::Gradient);
-  quantise_again(sizes, backward, "fc1.cast.input", as_double(T * h));
-  quantise_weights(sizes, backward, (up + f) * h);
-  traffic.column_backward(backward, "fc1.gather.backward", "fc1.reduce.backward",
-                          linear_data_gradient(input, T, up, h), "fc1.dgrad",
-                          linear_weight_gradient(input, T, up, h), "fc1.wgrad");
-  accumulate_weight(input, backward, up * h);
+  quantise(sizes, backward, "fc1.cast.backward", sizes.quantised(fc1, T * fc1.outputs),
+           OperandRole::Gradient);
+  quantise_again(sizes, backward, "fc1.cast.input", sizes.quantised(fc1, T * h));
+  quantise_weights(sizes, backward, weights);
+  traffic.column_backward(backward, "fc1.gather.backward", "fc1.reduce.backward", "fc1.dgrad",
+                          "fc1.wgrad", fc1);
+  accumulate_weight(input, backward, fc1.outputs * h);
   if (norms > 1) norm_backward(input, sizes, backward, "norm2.backward");
 }
 

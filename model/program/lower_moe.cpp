@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/numbers.h"
+#include "model/program/linear_layers.h"
 #include "model/program/op_list.h"
 
 namespace megatwin::model {
@@ -12,8 +13,8 @@ struct MoeSizes {
   std::int64_t tokens;  // Tokens that this rank routes.
   std::int64_t rows;    // Token copies its experts receive, over its expert-tensor group.
   std::int64_t local_experts;
-  std::int64_t ffn;  // Of one expert on this rank.
-  std::int64_t up;   // Columns of the first product.
+  std::int64_t ffn;          // Of one expert on this rank.
+  FeedForwardLayers layers;  // Of one expert.
 };
 
 // Without sequence parallelism the tensor ranks hold equal tokens.
@@ -22,38 +23,53 @@ bool holds_tokens_of_its_own(const LayerSizes& sizes) {
 }
 
 MoeSizes moe_sizes(const LoweringInput& input, const LayerSizes& sizes) {
-  const MixtureOfExperts& experts = *input.transformer.experts;
   MoeSizes moe{};
   moe.tokens = sizes.tokens_sp;
-  moe.local_experts = std::max<std::int64_t>(1, experts.num_experts / sizes.expert);
+  moe.local_experts = local_experts(input, sizes);
   moe.rows = static_cast<std::int64_t>(std::llround(expert_rows(input, sizes)));
-  moe.ffn = experts.expert_ffn_size / sizes.expert_tensor;
-  moe.up = is_gated(input.transformer.activation) ? 2 * moe.ffn : moe.ffn;
+  moe.layers = expert_layers(input, sizes);
+  moe.ffn = moe.layers.fc2.inputs;
   return moe;
 }
 
-// A product of all experts of the rank, of `outputs` by `inputs` weights each.
-GemmShape expert_product(const LoweringInput& input, const MoeSizes& moe, std::int64_t outputs,
-                         std::int64_t inputs, GemmLayout layout) {
+// A product of all experts of the rank.
+GemmShape expert_product(const LoweringInput& input, const MoeSizes& moe, const LinearLayer& layer,
+                         GemmLayout layout) {
   const std::int64_t rows = std::max<std::int64_t>(1, moe.rows / moe.local_experts);
-  GemmShape shape = layout == GemmLayout::Forward ? linear_forward(input, rows, outputs, inputs)
+  GemmShape shape = layout == GemmLayout::Forward ? linear_forward(input, rows, layer)
                     : layout == GemmLayout::DataGradient
-                        ? linear_data_gradient(input, rows, outputs, inputs)
-                        : linear_weight_gradient(input, rows, outputs, inputs);
+                        ? linear_data_gradient(input, rows, layer)
+                        : linear_weight_gradient(input, rows, layer);
   shape.batch = moe.local_experts;
   shape.grouped = true;
   return shape;
 }
 
-// Rows of every expert are an operand of their own. Delayed scaling casts them in one kernel, the
-// other recipes one by one. Source: Transformer Engine, csrc/extensions/cast.cpp, split_quantize.
+// Rows and weights of every expert are an operand of their own. Delayed scaling casts them in one
+// kernel, the other recipes one by one. Source: Transformer Engine, csrc/extensions/cast.cpp,
+// split_quantize.
 void quantise_groups(const LayerSizes& sizes, const MoeSizes& moe, OpList& ops,
-                     std::string_view name, double elements, OperandRole role) {
+                     std::string_view name, std::int64_t elements, OperandRole role) {
+  if (elements == 0) return;
   quantise(sizes, ops, name, elements, role);
   const Quantisation& recipe = sizes.quantisation;
-  if (!recipe.on || recipe.norm_casts) return;
-  ops.kernels(recipe.reads * moe.local_experts);
-  ops.host_launches(recipe.reads);  // The loop over experts is the library's.
+  if (recipe.norm_casts) return;
+  const int reads = role == OperandRole::Weight ? recipe.weight_reads : recipe.reads;
+  ops.kernels(reads * moe.local_experts);
+  ops.host_launches(reads);  // The loop over experts is the library's.
+}
+
+void quantise_groups_again(const LayerSizes& sizes, const MoeSizes& moe, OpList& ops,
+                           std::string_view name, std::int64_t elements) {
+  if (!sizes.quantisation.casts_again || elements == 0) return;
+  quantise_groups(sizes, moe, ops, name, elements, OperandRole::Input);
+  ops.mark_weight_gradient();
+}
+
+void quantise_expert_weights(const LayerSizes& sizes, const MoeSizes& moe, OpList& ops) {
+  if (sizes.quantisation.keeps_weights) return;
+  quantise_groups(sizes, moe, ops, "weights.cast",
+                  moe.local_experts * quantised_weights(sizes, moe.layers), OperandRole::Weight);
 }
 
 // Bytes of the all-to-all over those of one copy a token and expert. DeepEP sends a token once to
@@ -72,7 +88,7 @@ double sent_share(const LoweringInput& input, const LayerSizes& sizes, bool to_e
   if (leaves && experts.group_limit > 0) met = std::min(met, as_double(experts.group_limit));
   const double copies = met / top_k;
   // Scales travel beside, a hundredth.
-  const bool quantised = to_experts && sizes.quantisation.on;
+  const bool quantised = to_experts && sizes.quantises(expert_layers(input, sizes).fc1);
   return copies * (quantised ? 1 / sizes.element : 1.0);
 }
 
@@ -175,20 +191,30 @@ void expert_activation(const LoweringInput& input, const MoeSizes& moe, OpList& 
 void shared_expert(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
                    OpList& backward) {
   const std::int64_t T = sizes.tokens, h = sizes.hidden;
-  const std::int64_t f = input.transformer.experts->shared_expert_ffn_size / sizes.tensor;
-  const std::int64_t up = is_gated(input.transformer.activation) ? 2 * f : f;
-  const double x = as_double(T * f);
-  forward.gemm("shared.fc1", linear_forward(input, T, up, h));
+  const FeedForwardLayers layers = shared_expert_layers(input, sizes);
+  const LinearLayer &fc1 = layers.fc1, &fc2 = layers.fc2;
+  const std::int64_t inner = T * fc2.inputs, weights = quantised_weights(sizes, layers);
+  const double x = as_double(inner);
+  // The norm before it serves the router, too, and puts out 16 bits.
+  quantise_shard(sizes, forward, "shared.fc1.cast", sizes.quantised(fc1, sizes.tokens_sp * h),
+                 OperandRole::Input);
+  forward.gemm("shared.fc1", linear_forward(input, T, fc1));
   forward.memory("shared.activation", 4 * x, 2 * x);
-  quantise(sizes, forward, "shared.fc2.cast", x, OperandRole::Input);
-  forward.gemm("shared.fc2", linear_forward(input, T, h, f));
-  quantise(sizes, backward, "shared.fc2.cast.backward", as_double(T * h), OperandRole::Gradient);
-  backward.gemm("shared.fc2.dgrad", linear_data_gradient(input, T, h, f));
-  backward.gemm("shared.fc2.wgrad", linear_weight_gradient(input, T, h, f));
+  quantise(sizes, forward, "shared.fc2.cast", sizes.quantised(fc2, inner), OperandRole::Input);
+  quantise_weights(sizes, forward, weights);
+  forward.gemm("shared.fc2", linear_forward(input, T, fc2));
+  quantise(sizes, backward, "shared.fc2.cast.backward", sizes.quantised(fc2, T * h),
+           OperandRole::Gradient);
+  backward.gemm("shared.fc2.dgrad", linear_data_gradient(input, T, fc2));
+  quantise_again(sizes, backward, "shared.fc2.cast.input", sizes.quantised(fc2, inner));
+  backward.gemm("shared.fc2.wgrad", linear_weight_gradient(input, T, fc2));
   backward.memory("shared.activation.backward", 6 * x, 4 * x);
-  quantise(sizes, backward, "shared.fc1.cast.backward", as_double(T * up), OperandRole::Gradient);
-  backward.gemm("shared.fc1.dgrad", linear_data_gradient(input, T, up, h));
-  backward.gemm("shared.fc1.wgrad", linear_weight_gradient(input, T, up, h));
+  quantise(sizes, backward, "shared.fc1.cast.backward", sizes.quantised(fc1, T * fc1.outputs),
+           OperandRole::Gradient);
+  quantise_again(sizes, backward, "shared.fc1.cast.input", sizes.quantised(fc1, T * h));
+  quantise_weights(sizes, backward, weights);
+  backward.gemm("shared.fc1.dgrad", linear_data_gradient(input, T, fc1));
+  backward.gemm("shared.fc1.wgrad", linear_weight_gradient(input, T, fc1));
 }
 
 }  // namespace
@@ -203,22 +229,24 @@ double expert_rows(const LoweringInput& input, const LayerSizes& sizes) {
 void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& forward,
                    OpList& backward) {
   const MoeSizes moe = moe_sizes(input, sizes);
+  const LinearLayer &fc1 = moe.layers.fc1, &fc2 = moe.layers.fc2;
   const std::int64_t h = sizes.hidden;
-  const double rows = as_double(moe.rows);
+  const std::int64_t fc1_inputs = sizes.quantised(fc1, moe.rows * h);
+  const std::int64_t fc2_inputs = sizes.quantised(fc2, moe.rows * moe.ffn);
   const double x = as_double(sizes.tokens_sp * h) * sizes.element;
 
   forward.memory("norm2", x, x);
   OpList router_backward(forward.count());
   router(input, sizes, moe, forward, router_backward);
   dispatch(input, sizes, moe, forward, true);
-  quantise_groups(sizes, moe, forward, "moe.fc1.cast", rows * as_double(h), OperandRole::Input);
-  forward.gemm("moe.fc1", expert_product(input, moe, moe.up, h, GemmLayout::Forward));
+  quantise_groups(sizes, moe, forward, "moe.fc1.cast", fc1_inputs, OperandRole::Input);
+  forward.gemm("moe.fc1", expert_product(input, moe, fc1, GemmLayout::Forward));
   forward.host_launches(moe.local_experts);
   OpList activation_backward(forward.count());
   expert_activation(input, moe, forward, activation_backward);
-  quantise_groups(sizes, moe, forward, "moe.fc2.cast", rows * as_double(moe.ffn),
-                  OperandRole::Input);
-  forward.gemm("moe.fc2", expert_product(input, moe, h, moe.ffn, GemmLayout::Forward));
+  quantise_groups(sizes, moe, forward, "moe.fc2.cast", fc2_inputs, OperandRole::Input);
+  quantise_expert_weights(sizes, moe, forward);
+  forward.gemm("moe.fc2", expert_product(input, moe, fc2, GemmLayout::Forward));
   forward.host_launches(moe.local_experts);
   combine(input, sizes, moe, forward, true);
   OpList shared_backward(forward.count());
@@ -231,19 +259,21 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   backward.add_all(shared_backward.take());
   // The way back mirrors the way there: the combine's gradient is a dispatch and vice versa.
   dispatch(input, sizes, moe, backward, false);
-  quantise_groups(sizes, moe, backward, "moe.fc2.cast.backward", rows * as_double(h),
+  quantise_groups(sizes, moe, backward, "moe.fc2.cast.backward", sizes.quantised(fc2, moe.rows * h),
                   OperandRole::Gradient);
-  backward.gemm("moe.fc2.dgrad", expert_product(input, moe, h, moe.ffn, GemmLayout::DataGradient));
+  backward.gemm("moe.fc2.dgrad", expert_product(input, moe, fc2, GemmLayout::DataGradient));
   backward.host_launches(moe.local_experts);
-  backward.gemm("moe.fc2.wgrad",
-                expert_product(input, moe, h, moe.ffn, GemmLayout::WeightGradient));
+  quantise_groups_again(sizes, moe, backward, "moe.fc2.cast.input", fc2_inputs);
+  backward.gemm("moe.fc2.wgrad", expert_product(input, moe, fc2, GemmLayout::WeightGradient));
   backward.host_launches(moe.local_experts);
   backward.add_all(activation_backward.take());
-  quantise_groups(sizes, moe, backward, "moe.fc1.cast.backward", rows * as_double(moe.up),
-                  OperandRole::Gradient);
-  backward.gemm("moe.fc1.dgrad", expert_product(input, moe, moe.up, h, GemmLayout::DataGradient));
+  quantise_groups(sizes, moe, backward, "moe.fc1.cast.backward",
+                  sizes.quantised(fc1, moe.rows * fc1.outputs), OperandRole::Gradient);
+  quantise_groups_again(sizes, moe, backward, "moe.fc1.cast.input", fc1_inputs);
+  quantise_expert_weights(sizes, moe, backward);
+  backward.gemm("moe.fc1.dgrad", expert_product(input, moe, fc1, GemmLayout::DataGradient));
   backward.host_launches(moe.local_experts);
-  backward.gemm("moe.fc1.wgrad", expert_product(input, moe, moe.up, h, GemmLayout::WeightGradient));
+  backward.gemm("moe.fc1.wgrad", expert_product(input, moe, fc1, GemmLayout::WeightGradient));
   backward.host_launches(moe.local_experts);
   combine(input, sizes, moe, backward, false);
   backward.add_all(router_backward.take());

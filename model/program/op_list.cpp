@@ -32,6 +32,7 @@ LayerSizes::LayerSizes(const LoweringInput& input) {
                                     .vocab_divisible_by = vocabulary_unit(input.software)}) /
           head_tensor;
   element = size_of(base_type(plan.precision)).value;
+  precision = plan.precision;
   quantisation = model::quantisation(plan.precision, input.software, input.reads_columns);
   // Released weights are gathered in 16 bits.
   if (plan.zero_stage >= 3) quantisation.keeps_weights = false;
@@ -93,72 +94,82 @@ void OpList::collective(std::string_view name, CollectiveKind kind, GroupKind gr
 
 void OpList::add_recompute(const MicroOps& forward) { add_all(as_recompute(forward)); }
 
-void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements,
+void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, std::int64_t elements,
               OperandRole role) {
-  if (!sizes.quantisation.on) return;
-  const CastTraffic cast = cast_traffic(sizes.quantisation, elements, role);
+  if (elements == 0) return;
+  const CastTraffic cast = cast_traffic(sizes.quantisation, static_cast<double>(elements), role);
   ops.memory(name, cast.read.value, cast.written.value, cast.kernels);
 }
 
-void quantise_norm(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
+void quantise_shard(const LayerSizes& sizes, OpList& ops, std::string_view name,
+                    std::int64_t elements, OperandRole role) {
+  if (elements == 0) return;
   const Quantisation& recipe = sizes.quantisation;
   // What is gathered in 16 bits is cast whole.
   const bool whole = recipe.gather == Quantisation::Gather::SixteenBit;
   if (whole && sizes.sequence_parallel) elements *= sizes.tensor;
-  if (!recipe.norm_casts) quantise(sizes, ops, name, elements, OperandRole::NormOutput);
+  if (role != OperandRole::NormOutput || !recipe.norm_casts) {
+    quantise(sizes, ops, name, elements, role);
+  }
   if (recipe.reduces_magnitude && sizes.sequence_parallel) {
     ops.collective("cast.magnitude", CollectiveKind::AllReduce, GroupKind::Tensor, 4);
   }
 }
 
-void quantise_again(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements) {
-  if (!sizes.quantisation.casts_again) return;
+void quantise_norm(const LayerSizes& sizes, OpList& ops, std::string_view name,
+                   std::int64_t elements) {
+  quantise_shard(sizes, ops, name, elements, OperandRole::NormOutput);
+}
+
+void quantise_again(const LayerSizes& sizes, OpList& ops, std::string_view name,
+                    std::int64_t elements) {
+  if (!sizes.quantisation.casts_again || elements == 0) return;
   quantise(sizes, ops, name, elements, OperandRole::Input);
   ops.mark_weight_gradient();
 }
 
 void quantise_weights(const LayerSizes& sizes, OpList& ops, std::int64_t weights) {
   if (sizes.quantisation.keeps_weights) return;
-  quantise(sizes, ops, "weights.cast", static_cast<double>(weights), OperandRole::Weight);
+  quantise(sizes, ops, "weights.cast", weights, OperandRole::Weight);
 }
 
 namespace {
 
-GemmShape linear(const LoweringInput& input, GemmLayout layout, std::int64_t outputs,
-                 std::int64_t inputs) {
+GemmShape linear(const LoweringInput& input, GemmLayout layout, const LinearLayer& layer) {
   const Precision precision = input.plan.precision;
   GemmShape shape;
-  shape.type = linear_type(precision, inputs, outputs);
+  shape.type = linear_type(precision, layer);
   shape.layout = layout;
-  shape.scaling = gemm_scaling(precision, input.software, input.reads_columns, layout);
+  if (shape.type == gemm_type(precision)) {
+    shape.scaling = gemm_scaling(precision, input.software, input.reads_columns, layout);
+  }
   return shape;
 }
 
 }  // namespace
 
-GemmShape linear_forward(const LoweringInput& input, std::int64_t rows, std::int64_t outputs,
-                         std::int64_t inputs) {
-  GemmShape shape = linear(input, GemmLayout::Forward, outputs, inputs);
+GemmShape linear_forward(const LoweringInput& input, std::int64_t rows, const LinearLayer& layer) {
+  GemmShape shape = linear(input, GemmLayout::Forward, layer);
   shape.m = rows;
-  shape.n = outputs;
-  shape.k = inputs;
+  shape.n = layer.outputs;
+  shape.k = layer.inputs;
   return shape;
 }
 
-GemmShape linear_data_gradient(const LoweringInput& input, std::int64_t rows, std::int64_t outputs,
-                               std::int64_t inputs) {
-  GemmShape shape = linear(input, GemmLayout::DataGradient, outputs, inputs);
+GemmShape linear_data_gradient(const LoweringInput& input, std::int64_t rows,
+                               const LinearLayer& layer) {
+  GemmShape shape = linear(input, GemmLayout::DataGradient, layer);
   shape.m = rows;
-  shape.n = inputs;
-  shape.k = outputs;
+  shape.n = layer.inputs;
+  shape.k = layer.outputs;
   return shape;
 }
 
 GemmShape linear_weight_gradient(const LoweringInput& input, std::int64_t rows,
-                                 std::int64_t outputs, std::int64_t inputs) {
-  GemmShape shape = linear(input, GemmLayout::WeightGradient, outputs, inputs);
-  shape.m = outputs;
-  shape.n = inputs;
+                                 const LinearLayer& layer) {
+  GemmShape shape = linear(input, GemmLayout::WeightGradient, layer);
+  shape.m = layer.outputs;
+  shape.n = layer.inputs;
   shape.k = rows;
   shape.accumulate_fp32 = input.software.gradient_accumulation_fusion;
   return shape;

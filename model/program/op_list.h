@@ -30,8 +30,18 @@ struct LayerSizes {
   std::int64_t vocab;                         // Per tensor rank, padded.
   int tensor, context, expert, expert_tensor;
   bool sequence_parallel;
-  double element;             // Bytes of an activation element.
+  double element;  // Bytes of an activation element.
+  Precision precision;
   Quantisation quantisation;  // Of the operands of linear layers.
+
+  // The one place where it is decided whether a layer follows the recipe.
+  bool quantises(const LinearLayer& layer) const {
+    return quantisation.on && linear_type(precision, layer) == gemm_type(precision);
+  }
+  // Those of `elements` operands of the layer that are quantised: all or none.
+  std::int64_t quantised(const LinearLayer& layer, std::int64_t elements) const {
+    return quantises(layer) ? elements : 0;
+  }
 };
 
 class OpList {
@@ -72,23 +82,27 @@ class OpList {
 // Joins the partial results of a ring's steps: part of the core attention.
 inline constexpr std::string_view kRingMerge = "attention.merge";
 
-// A 16-bit operand of a linear layer becomes a quantised one: nothing without a recipe.
-void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements,
+// A 16-bit operand of a linear layer becomes a quantised one. `elements`: LayerSizes::quantised();
+// nothing is added for 0.
+void quantise(const LayerSizes& sizes, OpList& ops, std::string_view name, std::int64_t elements,
               OperandRole role);
-// The input of a layer that a norm puts out, which some recipes let it write quantised. Sequence
-// shards of it are gathered afterwards.
-void quantise_norm(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements);
+// A sequence shard of an input, which is gathered afterwards.
+void quantise_shard(const LayerSizes& sizes, OpList& ops, std::string_view name,
+                    std::int64_t elements, OperandRole role);
+// The same of what a norm puts out, which some recipes let it write quantised.
+void quantise_norm(const LayerSizes& sizes, OpList& ops, std::string_view name,
+                   std::int64_t elements);
 // In the backward pass: inputs that were saved in 16 bits, and weights that are not kept quantised.
-void quantise_again(const LayerSizes& sizes, OpList& ops, std::string_view name, double elements);
+void quantise_again(const LayerSizes& sizes, OpList& ops, std::string_view name,
+                    std::int64_t elements);
 void quantise_weights(const LayerSizes& sizes, OpList& ops, std::int64_t weights);
 
-// Products of a linear layer of `inputs` to `outputs` features over `rows`.
-GemmShape linear_forward(const LoweringInput& input, std::int64_t rows, std::int64_t outputs,
-                         std::int64_t inputs);
-GemmShape linear_data_gradient(const LoweringInput& input, std::int64_t rows, std::int64_t outputs,
-                               std::int64_t inputs);
+// Products of a linear layer over `rows`.
+GemmShape linear_forward(const LoweringInput& input, std::int64_t rows, const LinearLayer& layer);
+GemmShape linear_data_gradient(const LoweringInput& input, std::int64_t rows,
+                               const LinearLayer& layer);
 GemmShape linear_weight_gradient(const LoweringInput& input, std::int64_t rows,
-                                 std::int64_t outputs, std::int64_t inputs);
+                                 const LinearLayer& layer);
 
 // Rows (tokens times experts each goes to) that the experts of one rank work on in a layer.
 double expert_rows(const LoweringInput& input, const LayerSizes& sizes);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "model/numbers.h"
+#include "model/program/linear_layers.h"
 #include "model/program/op_list.h"
 
 namespace megatwin::model {
@@ -33,20 +34,32 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const double e = sizes.element;
   const double x = as_double(sizes.tokens_sp * sizes.hidden);
   const double T = as_double(sizes.tokens);
+  const AttentionLayers attention = attention_layers(input, sizes);
   // A quantised operand is what its product keeps.
-  const bool quantised = sizes.quantisation.on && software.saves_quantised;
   const double one_quantised = quantised_element(sizes.quantisation).value;
-  const double stored = quantised ? one_quantised : e;
+  const auto saves_quantised = [&](const LinearLayer& layer) {
+    return software.saves_quantised && sizes.quantises(layer);
+  };
+  const auto stored = [&](const LinearLayer& layer) {
+    return saves_quantised(layer) ? one_quantised : e;
+  };
   LayerSaved saved;
   saved.input = e * x;
   // Residual in the middle, and what the norms put out; norms after a half layer keep their input.
   const int norms = model.norms_per_layer;
   const bool gathered = sizes.sequence_parallel && software.saves_gathered_inputs;
-  const bool gathers_quantised =
-      sizes.quantisation.on && sizes.quantisation.gather != Quantisation::Gather::SixteenBit;
-  const double norm =
-      gathered ? (gathers_quantised ? one_quantised : e) * T * as_double(sizes.hidden) : stored * x;
-  saved.norms = e * x + std::min(norms, 2) * norm + std::max(0, norms - 2) * e * x;
+  const auto norm_output = [&](const LinearLayer& layer) {
+    if (!gathered) return stored(layer) * x;
+    const bool gathers_quantised =
+        sizes.quantises(layer) && sizes.quantisation.gather != Quantisation::Gather::SixteenBit;
+    return (gathers_quantised ? one_quantised : e) * T * as_double(sizes.hidden);
+  };
+  saved.norms = e * x + norm_output(model.latent ? attention.kv_down : attention.qkv) +
+                std::max(0, norms - 2) * e * x;
+  if (norms > 1) {
+    saved.norms += norm_output(moe ? expert_layers(input, sizes).fc1
+                                   : feed_forward_layers(input, sizes, sizes.ffn).fc1);
+  }
   if (software.dropout) saved.masks = 2 * x;
   double out_width = as_double(sizes.query_width);
   if (model.latent) {
@@ -60,7 +73,8 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
     const std::int64_t gate = model.attention_output_gate ? sizes.query_width : 0;
     saved.qkv = e * T * as_double(sizes.query_width + gate + 2 * sizes.key_value_width);
   }
-  saved.core_output = e * T * out_width + (quantised ? one_quantised * T * out_width : 0);
+  saved.core_output =
+      e * T * out_width + (saves_quantised(attention.proj) ? one_quantised * T * out_width : 0);
   if (software.attention == AttentionKernel::Unfused) {
     const double scores = as_double(sizes.batch * sizes.query_heads) *
                           as_double(sizes.sequence_local) * as_double(sizes.sequence);
@@ -71,7 +85,8 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   if (!moe) {
     const double gate = is_gated(model.activation) ? 2 : 1;
     saved.activation_input = gate * e * T * as_double(sizes.ffn);
-    saved.activation_output = stored * T * as_double(sizes.ffn);
+    saved.activation_output =
+        stored(feed_forward_layers(input, sizes, sizes.ffn).fc2) * T * as_double(sizes.ffn);
     if (software.fusion == ElementwiseFusion::Eager) {
       // torch's RMSNorm in single operators: an fp32 copy and the row before its weight, twice a
       // layer. SiLU and the gate's product are two kernels: one more tensor between them.
@@ -84,12 +99,13 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const double routed = expert_rows(input, sizes);
   const double ffn = as_double(experts.expert_ffn_size) / sizes.expert_tensor;
   const double gate = is_gated(model.activation) ? 2 : 1;
+  const FeedForwardLayers expert = expert_layers(input, sizes);
   saved.experts = 4 * as_double(sizes.tokens_sp * experts.num_experts) * 2 +
-                  routed * as_double(sizes.hidden) * (stored + e) + routed * ffn * gate * e +
-                  routed * ffn * stored;
+                  routed * as_double(sizes.hidden) * (stored(expert.fc1) + e) +
+                  routed * ffn * gate * e + routed * ffn * stored(expert.fc2);
   if (experts.shared_expert_ffn_size > 0) {
     const double shared = as_double(experts.shared_expert_ffn_size) / sizes.tensor;
-    saved.experts += T * shared * (gate * e + stored);
+    saved.experts += T * shared * (gate * e + stored(shared_expert_layers(input, sizes).fc2));
   }
   return saved;
 }

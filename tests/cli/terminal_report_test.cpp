@@ -40,6 +40,16 @@ TEST(TerminalReport, ColoursAndExplainsWhenAsked) {
   EXPECT_TRUE(has(text, "all-gather of 134 MB over the tensor group")) << text;
 }
 
+TEST(TerminalReport, SaysThatDecoupledJobsAreNotExplained) {
+  sim::SimulationReport report = report_fixture();
+  const std::string line = "--explain: components and operations are not available";
+  EXPECT_FALSE(has(terminal_report(report, {.explain = true}), line));
+  report.memory.front().side = "forward";
+  report.priced_ops.clear();
+  EXPECT_TRUE(has(terminal_report(report, {.explain = true}), line));
+  EXPECT_FALSE(has(terminal_report(report), line));
+}
+
 TEST(TerminalReport, PutsTheLargestSensitivityFirst) {
   const std::string text = terminal_report(report_fixture());
   EXPECT_LT(text.find("GEMM rate +10 %"), text.find("kernel gap +1 µs")) << text;

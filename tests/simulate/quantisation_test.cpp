@@ -22,14 +22,14 @@ constexpr Precision kRecipes[] = {Precision::Fp8PerTensor, Precision::Fp8Current
 model::SoftwareStack megatron() { return model::software_stack(model::Framework::MegatronCore); }
 
 model::Job job_of(const std::string& node, const std::string& precision,
-                  const std::string& more = "") {
-  return job_from(
-      "model: {name: llama-3-8b, sequence_length: 4096}\n"
-      "cluster: {nodes: [{type: " +
-      node +
-      ", count: 1}]}\n"
-      "plan: {tensor: 2, data: 4, micro_batch: 1, global_batch: 8, precision: " +
-      precision + "}\n" + more);
+                  const std::string& more = "", const std::string& model = "") {
+  return job_from("model: {name: llama-3-8b, sequence_length: 4096" + model +
+                  "}\n"
+                  "cluster: {nodes: [{type: " +
+                  node +
+                  ", count: 1}]}\n"
+                  "plan: {tensor: 2, data: 4, micro_batch: 1, global_batch: 8, precision: " +
+                  precision + "}\n" + more);
 }
 
 model::TaskOps layer_of(const model::Job& job) {
@@ -151,10 +151,10 @@ TEST(Quantisation, LinearLayersAreQuantisedInAllThreeProducts) {
 
 // Rows of 16 elements are the least that fp8 units take: a layer with others stays in 16 bits.
 TEST(Quantisation, UnalignedLayersStayInSixteenBits) {
-  EXPECT_EQ(model::linear_type(Precision::Fp8PerTensor, 4096, 4096), model::DataType::Fp8);
-  EXPECT_EQ(model::linear_type(Precision::Fp8PerTensor, 4104, 4096), model::DataType::Bf16);
-  EXPECT_EQ(model::linear_type(Precision::Nvfp4, 4096, 4112), model::DataType::Bf16);
-  EXPECT_EQ(model::linear_type(Precision::Bf16, 4097, 4096), model::DataType::Bf16);
+  EXPECT_EQ(model::linear_type(Precision::Fp8PerTensor, {4096, 4096}), model::DataType::Fp8);
+  EXPECT_EQ(model::linear_type(Precision::Fp8PerTensor, {4104, 4096}), model::DataType::Bf16);
+  EXPECT_EQ(model::linear_type(Precision::Nvfp4, {4096, 4112}), model::DataType::Bf16);
+  EXPECT_EQ(model::linear_type(Precision::Bf16, {4097, 4096}), model::DataType::Bf16);
 }
 
 // Llama-3-8B on 2 tensor ranks keeps 32 · (4096 · (4096 + 2 · 1024) + 4096 · 4096 + 3 · 4096 ·
@@ -184,6 +184,125 @@ TEST(Quantisation, TorchaoCastsWithEveryUse) {
   EXPECT_TRUE(by_name(ops.backward).at("fc1.cast.input").weight_gradient);
   EXPECT_FALSE(
       by_name(layer_of(job_of("dgx-h100", "fp8-current")).forward).contains("weights.cast"));
+}
+
+// A feed-forward size that is no multiple of 16 keeps both of its products in 16 bits: no cast, no
+// quantised copy of its weights, and its input is saved in 16 bits. Attention goes on in fp8.
+TEST(Quantisation, LayersInSixteenBitsAreNotCast) {
+  // 14,352 / 2 = 7,176 is no multiple of 16; twice that is.
+  const auto job = [](const std::string& precision, const std::string& stack) {
+    return job_of("dgx-h100", precision, "software: {framework: " + stack + "}\n",
+                  ", ffn_hidden_size: 14352");
+  };
+  const auto casts = [](const model::Job& from, const std::string& of) {
+    int count = 0;
+    const model::TaskOps ops = layer_of(from);
+    for (const model::MicroOps* list : {&ops.forward, &ops.backward}) {
+      for (const model::MicroOp& op : *list) {
+        count += !op.recompute && op.name.starts_with(of + ".cast") ? 1 : 0;
+      }
+    }
+    return count;
+  };
+  const auto type = [](const model::Job& from, const std::string& product) {
+    return by_name(layer_of(from).forward).at(product).gemm.type;
+  };
+  // Transformer Engine's joint matrix has 14,352 rows; torchao's two have 7,176 each.
+  const model::Job joint = job("fp8-current", "megatron-core");
+  EXPECT_EQ(casts(joint, "fc2"), 0);
+  EXPECT_EQ(casts(joint, "fc1"), 2);
+  EXPECT_EQ(type(joint, "fc1"), model::DataType::Fp8);
+  EXPECT_EQ(type(joint, "fc2"), model::DataType::Bf16);
+  const model::Job apart = job("fp8-current", "fsdp2");
+  EXPECT_EQ(casts(apart, "fc1") + casts(apart, "fc2"), 0);
+  EXPECT_EQ(type(apart, "fc1"), model::DataType::Bf16);
+  EXPECT_EQ(casts(apart, "qkv"), 3);
+  EXPECT_EQ(type(apart, "qkv"), model::DataType::Fp8);
+
+  const auto saved = [](const model::Job& from) {
+    return model::saved_activations(model::lowering_input(from), {.dense_layers = 1}).chunk.value;
+  };
+  // One byte less for each norm's shard of 2,048 tokens, one more for attention's copy.
+  EXPECT_EQ(saved(job("bf16", "megatron-core")) - saved(joint), 2 * 2048.0 * 4096 - 4096.0 * 2048);
+  const auto buffers = [](const model::Job& from) {
+    return model::build_job_program(from).spec.stages[0].buffers.value;
+  };
+  const double weights = 32 * (4096.0 * (4096 + 2 * 1024) + 4096.0 * 4096 + 2 * 4096.0 * 14352) / 2;
+  EXPECT_NEAR(buffers(joint) - buffers(job("bf16", "megatron-core")), 2 * weights, 1);
+}
+
+// What is cast of weights in a pass, over what one weight reads: every weight of the linear layers
+// of the rank, once, experts and shared ones too, in recipes that do not keep them.
+TEST(Quantisation, EveryWeightIsCastWithEveryUse) {
+  struct Case {
+    std::string model, plan;
+    bool moe;
+    double weights;
+  };
+  const double attention = 4096.0 * (4096 + 2 * 1024) + 4096.0 * 4096;
+  const double expert = 3 * 4096.0 * 14336;
+  const Case cases[] = {
+      {"llama-3-8b", "data: 8", false, attention + expert},
+      {"mixtral-8x7b", "data: 8, expert: 8", true, attention + expert},
+      {"mixtral-8x7b", "data: 8, expert: 2", true, attention + 4 * expert},
+      {"mixtral-8x7b", "tensor: 2, data: 4, expert: 4", true, attention / 2 + 2 * expert / 2},
+      // 32 of 256 experts, and the shared one, 2,048 wide each. Low ranks 1,536 and 512.
+      {"deepseek-v3", "data: 8, expert: 8", true,
+       7168.0 * (1536 + 512 + 64) + 1536 * 128 * 192.0 + 512 * 128 * 256.0 + 128 * 128 * 7168.0 +
+           (32 + 1) * 3 * 7168.0 * 2048},
+  };
+  for (const Case& one : cases) {
+    for (const char* precision : {"fp8", "fp8-current", "fp8-block"}) {
+      const model::Job job = job_from(
+          "model: {name: " + one.model +
+          ", sequence_length: 4096}\n"
+          "cluster: {nodes: [{type: dgx-h100, count: 1}]}\n"
+          "plan: {" +
+          one.plan + ", micro_batch: 1, global_batch: 8, zero: 3, precision: " + precision + "}\n");
+      const model::LoweringInput input = model::lowering_input(job);
+      const model::TaskOps ops =
+          model::lower_chunk(input, one.moe ? model::ChunkContent{.moe_layers = 1}
+                                            : model::ChunkContent{.dense_layers = 1});
+      const model::Quantisation recipe =
+          model::quantisation(job.plan.precision, job.software, input.reads_columns);
+      const double each = model::cast_traffic(recipe, 1, OperandRole::Weight).read.value;
+      for (const model::MicroOps* list : {&ops.forward, &ops.backward}) {
+        double read = 0;
+        for (const model::MicroOp& op : *list) {
+          if (op.name == "weights.cast") read += op.count * op.read.value;
+        }
+        EXPECT_EQ(read / each, one.weights) << one.model << " " << one.plan << " " << precision;
+      }
+    }
+  }
+}
+
+// Where inputs are saved in 16 bits, the backward pass casts what the forward pass cast, byte for
+// byte but for what a norm spares the forward pass.
+TEST(Quantisation, InputsAreCastAgainInEveryKindOfLayer) {
+  for (const std::string name : {"llama-3-8b", "mixtral-8x7b", "deepseek-v3"}) {
+    const bool moe = name != "llama-3-8b";
+    const model::Job job =
+        job_from("model: {name: " + name +
+                 ", sequence_length: 4096}\n"
+                 "cluster: {nodes: [{type: dgx-h100, count: 1}]}\n"
+                 "plan: {data: 8, expert: " +
+                 (moe ? "8" : "1") +
+                 ", micro_batch: 1, global_batch: 8, zero: 3, precision: fp8-current}\n"
+                 "software: {framework: fsdp2}\n");
+    const model::TaskOps ops = model::lower_chunk(
+        model::lowering_input(job),
+        moe ? model::ChunkContent{.moe_layers = 1} : model::ChunkContent{.dense_layers = 1});
+    double forward = 0, again = 0;
+    for (const model::MicroOp& op : ops.forward) {
+      if (op.name.ends_with(".cast") && op.name != "weights.cast") forward += op.written.value;
+    }
+    for (const model::MicroOp& op : ops.backward) {
+      if (op.name.ends_with(".cast.input")) again += op.written.value;
+    }
+    EXPECT_GT(forward, 0);
+    EXPECT_EQ(again, forward) << name;
+  }
 }
 
 // Of an operand kept from forward to backward: 1 B, its scales beside it, half of it in fp4.
