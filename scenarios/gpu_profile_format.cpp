@@ -285,7 +285,7 @@ void set_field(const Line& line, const std::string& key, const Fields& fields, G
     profile.gpu_name = std::string(line.value);
     return;
   }
-  constexpr std::string_view kSources = "kSources.";
+  constexpr std::string_view kSources = "sources.";
   if (key.starts_with(kSources)) {
     profile.sources[key.substr(kSources.size())] = std::string(line.value);
     return;
