@@ -125,8 +125,7 @@ TEST(DecoupledStep, WeightGradientsLeftBehindAreHeld) {
             forward_activations("feed: activations"));
 }
 
-// One forward kind twice as many, one slow to sum: seven micro-batches, of which a share of 14 % is
-// none.
+// A kind of GPU for each side; seven micro-batches, of which a share of 14 % is none.
 model::Job two_kinds(const std::string& share, const std::string& policy, int batch = 7) {
   return job_from(
       "model: {name: gpt-7.5b}\n"
@@ -138,7 +137,7 @@ model::Job two_kinds(const std::string& share, const std::string& policy, int ba
 }
 const char* const kTwoInstances = "feed: stage-input, forward: {nodes: 1, tensor: 1, instances: 2}";
 
-// Beside every number of micro-batches up to the balance: no slower than none, and its memory.
+// One micro-batch left here makes the step longer.
 TEST(DecoupledStep, AutoLeavesWholeMicroBatchesOrNone) {
   const SimulationReport found = report_with(two_kinds("auto", kTwoInstances));
   const SimulationReport none = report_with(two_kinds("0", kTwoInstances));
