@@ -1,6 +1,7 @@
 // The legal but doubtful: plan_warnings() of plan_check.h.
 #include <algorithm>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -172,8 +173,9 @@ void PlanWarnings::warn_of_alignment() {
   const bool fused = software_.attention != AttentionKernel::Unfused;
   if (fused && head % 32 != 0) {
     const std::int64_t padded = (head / 32 + 1) * 32;
+    const std::int64_t percent = 100 * (padded - head) / padded;
     warn("the head size ", head, " is padded to ", padded, " by fused attention, which spends ",
-         100 * (padded - head) / padded, " % of its work on nothing");
+         percent == 0 ? "less than 1" : std::to_string(percent), " % of its work on nothing");
   } else if (!fused && half) {
     warn_of_row("the head size", head, 8,
                 "the products of attention miss the 16-byte loads of the tensor cores");

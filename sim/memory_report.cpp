@@ -241,11 +241,11 @@ std::string fewest_gpus(const Job& job, const SimulationReport& report) {
   // As the first machines have it, or those that step the optimizer of a decoupled job.
   const Job seen = model::on_group(job, job.plan.decoupled.backward.group);
   const Bytes all = parameters * model::state_per_parameter(seen);
-  const double fewest = std::ceil(ratio(all / report.memory_limit));
+  const Bytes limit = report.sides.empty() ? report.memory_limit : report.sides[1].memory_limit;
+  const double fewest = std::ceil(ratio(all / limit));
   return "parameters, gradients and optimizer states of the whole model are " + in_gib(all) +
          ": at least " + std::to_string(static_cast<long long>(fewest)) +
-         (fewest > 1 ? " GPUs of " : " GPU of ") + in_gib(report.memory_limit) +
-         ", before any activation";
+         (fewest > 1 ? " GPUs of " : " GPU of ") + in_gib(limit) + ", before any activation";
 }
 
 }  // namespace

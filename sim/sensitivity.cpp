@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "sim/decoupled/decoupled_job.h"
+
 namespace megatwin::sim {
 namespace {
 
@@ -124,9 +126,19 @@ std::optional<SimulationReport> rerun(const Job& job, const SimulateOptions& opt
 // state all their settings (docs/accuracy.md).
 constexpr double kModelResidual = 0.04;
 
+// What the plan leaves to the simulator is decided once: a variation changes what it names.
+Job decided(Job job) {
+  if (job.plan.schedule != model::ScheduleKind::Decoupled) return job;
+  job.plan.decoupled.weight_share = decided_weight_share(job);
+  job.plan.decoupled.balance_weights = false;
+  return job;
+}
+
 }  // namespace
 
-void fill_sensitivities(const Job& job, const SimulateOptions& options, SimulationReport& report) {
+void fill_sensitivities(const Job& of_user, const SimulateOptions& options,
+                        SimulationReport& report) {
+  const Job job = decided(of_user);
   double variance = kModelResidual * kModelResidual;
   for (const Variation& variation : constant_variations()) {
     Job changed = job;

@@ -55,7 +55,8 @@ std::string memory_limit_text(const sim::SimulationReport& report) {
         return has_same_limit(stage) && stage.peak == report.memory_peak;
       });
   if (fullest == report.memory.end()) return text;
-  return text + " on stage " + std::to_string(fullest->stage) + ", the nearest its limit";
+  return text + " on " + (fullest->side.empty() ? "" : "a " + fullest->side + " rank of ") +
+         "stage " + std::to_string(fullest->stage) + ", the nearest its limit";
 }
 
 }  // namespace megatwin::cli

@@ -110,8 +110,8 @@ std::vector<std::string> size_problems(const Job& job) {
     if (used[group] == gpus) continue;
     problems.push_back("entry " + std::to_string(group) + " of cluster.nodes has " +
                        std::to_string(gpus) + " GPUs, the plan uses " +
-                       std::to_string(used[group]) +
-                       " of them: pipeline · data · tensor · instances of the sides there");
+                       std::to_string(used[group]) + (used[group] < gpus ? " of them" : "") +
+                       ": pipeline · data · tensor · instances of the sides there");
   }
   if (job.plan.model_chunks != 1) {
     problems.push_back("policy.schedule fbd runs one chunk a rank; plan.model_chunks is " +
@@ -249,6 +249,29 @@ std::vector<int> fed_bounds(const Job& job) {
   return bounds;
 }
 
+double decided_weight_share(const Job& job) {
+  if (!job.plan.decoupled.balance_weights) return job.plan.decoupled.weight_share;
+  Job fixed = job;
+  fixed.plan.decoupled.balance_weights = false;
+  fixed.plan.decoupled.weight_share = 0;
+  const DecoupledJob none = price_decoupled(fixed);
+  if (endless_decoupled(none)) return 0;
+  const int all = none.spec.micro_batches;
+  const double balanced = all * balanced_weight_share(none.spec);
+  double best = 0;
+  Instant shortest = simulate_decoupled(none.spec).makespan;
+  for (const double moved : {std::floor(balanced), std::ceil(balanced)}) {
+    fixed.plan.decoupled.weight_share = moved / all;
+    const DecoupledJob priced = price_decoupled(fixed);
+    if (moved == 0 || endless_decoupled(priced)) continue;
+    const Instant step = simulate_decoupled(priced.spec).makespan;
+    if (step >= shortest) continue;
+    shortest = step;
+    best = fixed.plan.decoupled.weight_share;
+  }
+  return best;
+}
+
 DecoupledJob price_decoupled(const Job& job, const model::PricedEffects& effects) {
   const model::DecoupledPlan& plan = job.plan.decoupled;
   DecoupledJob result{.forward = side_job(job, plan.forward),
@@ -260,10 +283,10 @@ DecoupledJob price_decoupled(const Job& job, const model::PricedEffects& effects
   result.spec.forward_instances = plan.forward.instances;
   result.spec.backward_instances = plan.backward.instances;
   result.spec.feed = plan.ship_activations ? DecoupledFeed::Activations : DecoupledFeed::StageInput;
-  result.leaves_gradients = plan.balance_weights || plan.weight_share > 0;
+  result.spec.weight_share = decided_weight_share(job);
+  if (weights_moved(result.spec) == 0) result.spec.weight_share = 0;
+  result.leaves_gradients = result.spec.weight_share > 0;
   price_stages(job, Crossing(result, share_machines(job)), result);
-  result.spec.weight_share =
-      plan.balance_weights ? balanced_weight_share(result.spec) : plan.weight_share;
   return result;
 }
 

@@ -37,6 +37,10 @@ struct DecoupledJob {
 // one for this plan, another schedule.
 std::vector<int> fed_bounds(const model::Job& job);
 
+// The share of the plan; of `auto` that at which both sides work equally long, in whole
+// micro-batches, or 0 where the step is no shorter for it. Requires: as price_decoupled().
+double decided_weight_share(const model::Job& job);
+
 // Requires: decoupled_problems(job) is empty.
 DecoupledJob price_decoupled(const model::Job& job, const model::PricedEffects& effects = {});
 

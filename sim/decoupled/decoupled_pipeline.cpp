@@ -1,6 +1,7 @@
 #include "sim/decoupled/decoupled_pipeline.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/assert.h"
 #include "sim/decoupled/decoupled_instances.h"
@@ -31,6 +32,10 @@ DecoupledResult simulate_decoupled(const DecoupledSpec& spec) {
                   spec.micro_batches);
   MEGATWIN_ASSERT(spec.weight_share >= 0 && spec.weight_share <= 1, spec.weight_share);
   return is_program(spec) ? simulate_as_program(spec) : simulate_instances(spec);
+}
+
+int weights_moved(const DecoupledSpec& spec) {
+  return static_cast<int>(std::floor(spec.micro_batches * spec.weight_share + 1e-9));
 }
 
 double balanced_weight_share(const DecoupledSpec& spec) {

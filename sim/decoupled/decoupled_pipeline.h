@@ -91,6 +91,9 @@ struct DecoupledResult {
 // 0 ≤ weight_share ≤ 1.
 DecoupledResult simulate_decoupled(const DecoupledSpec& spec);
 
+// Micro-batches whose weight gradients are worked out on forward ranks.
+int weights_moved(const DecoupledSpec& spec);
+
 // The share of weight gradients on the forward side at which both sides of the busiest stage work
 // equally long a micro-batch; 0 when the forward side is the busier one anyway.
 double balanced_weight_share(const DecoupledSpec& spec);

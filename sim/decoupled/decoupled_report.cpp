@@ -1,7 +1,6 @@
 // What a report says of a decoupled step: the breakdown is that of the backward rank that works
 // longest, since forward ranks wait for nobody else.
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -80,6 +79,12 @@ void fill_side_memory(const DecoupledJob& priced, const DecoupledResult& result,
   report.sides[0].memory_limit = side.memory_limit;
   report.sides[1].memory_peak = report.memory_peak;
   report.sides[1].memory_limit = report.memory_limit;
+  if (ratio(side.memory_peak / side.memory_limit) >
+      ratio(report.memory_peak / report.memory_limit)) {
+    report.memory_peak = side.memory_peak;
+    report.memory_limit = side.memory_limit;
+    report.memory_allocated = side.memory_allocated;
+  }
   for (StageMemory& memory : side.memory) report.memory.push_back(std::move(memory));
 }
 
@@ -188,9 +193,12 @@ void report_decoupled(const Job& job, const DecoupledJob& priced,
   report.engine = result.by_executor ? "events" : "instances";
   if (timeline) report.timeline = std::move(result.timeline);
   if (job.plan.decoupled.balance_weights) {
-    report.assumptions.push_back("The forward ranks work out the weight gradients of " +
-                                 std::to_string(std::lround(100 * priced.spec.weight_share)) +
-                                 " % of the micro-batches, which balances the sides.");
+    const int moved = weights_moved(priced.spec);
+    report.assumptions.push_back(
+        "The forward ranks work out the weight gradients of " +
+        (moved == 0 ? "no micro-batch: the step would be no shorter for it."
+                    : std::to_string(moved) + " of " + std::to_string(priced.spec.micro_batches) +
+                          " micro-batches, which balances the sides."));
   }
 }
 

@@ -370,6 +370,9 @@ TEST(PlanWarnings, FusedAttentionPadsUnusualHeads) {
   model.head_dim = 100;
   EXPECT_TRUE(has(joined(plan_warnings(model, plan, cluster_of(8), megatron())),
                   "the head size 100 is padded to 128"));
+  model.head_dim = 127;
+  EXPECT_TRUE(has(joined(plan_warnings(model, plan, cluster_of(8), megatron())),
+                  "spends less than 1 % of its work"));
 }
 
 }  // namespace

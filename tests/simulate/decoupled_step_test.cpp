@@ -1,8 +1,10 @@
 // The report of a decoupled job: which engine, where the step goes, what the ranks of each side
 // hold, where they are placed, and the limits.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -33,6 +35,12 @@ model::Job job_of(const std::string& policy, const std::string& node = "", int b
 SimulationReport report_with(const model::Job& job, SimulateOptions options = {}) {
   options.sensitivities = false;
   return report_of(job, options);
+}
+
+bool has(const std::vector<std::string>& sentences, const std::string& words) {
+  return std::any_of(sentences.begin(), sentences.end(), [&](const std::string& sentence) {
+    return sentence.find(words) != std::string::npos;
+  });
 }
 
 double sum(const sim::StepBreakdown& parts) {
@@ -115,6 +123,67 @@ TEST(DecoupledStep, WeightGradientsLeftBehindAreHeld) {
   };
   EXPECT_GT(forward_activations("feed: activations, weight_gradients_on_forward: 1"),
             forward_activations("feed: activations"));
+}
+
+// A kind of GPU for each side; seven micro-batches, of which a share of 14 % is none.
+model::Job two_kinds(const std::string& share, const std::string& policy, int batch = 7) {
+  return job_from(
+      "model: {name: gpt-7.5b}\n"
+      "cluster: {nodes: [{type: dgx-a100-80g, count: 1}, {type: dgx-1v-32g, count: 1}]}\n"
+      "plan: {tensor: 2, pipeline: 4, data: 1, micro_batch: 1, precision: fp16, global_batch: " +
+      std::to_string(batch) +
+      "}\npolicy: {schedule: fbd, backward: {nodes: 0}, weight_gradients_on_forward: " + share +
+      ", " + policy + "}\n");
+}
+const char* const kTwoInstances = "feed: stage-input, forward: {nodes: 1, tensor: 1, instances: 2}";
+
+// One micro-batch left here makes the step longer.
+TEST(DecoupledStep, AutoLeavesWholeMicroBatchesOrNone) {
+  const SimulationReport found = report_with(two_kinds("auto", kTwoInstances));
+  const SimulationReport none = report_with(two_kinds("0", kTwoInstances));
+  const SimulationReport one = report_with(two_kinds("0.15", kTwoInstances));
+  const SimulationReport below_one = report_with(two_kinds("0.14", kTwoInstances));
+  EXPECT_GT(one.step_time, none.step_time);
+  EXPECT_EQ(found.step_time, none.step_time);
+  for (const SimulationReport* report : {&found, &below_one}) {
+    ASSERT_EQ(report->memory.size(), none.memory.size());
+    for (std::size_t i = 0; i < none.memory.size(); ++i) {
+      EXPECT_EQ(report->memory[i].peak, none.memory[i].peak) << i;
+    }
+  }
+  EXPECT_GT(one.sides[0].memory_peak, none.sides[0].memory_peak);
+  EXPECT_TRUE(has(found.assumptions, "of no micro-batch"));
+  for (const int batch : {5, 16, 33}) {
+    const std::string same = "feed: activations, forward: {nodes: 1}";
+    EXPECT_LE(report_with(two_kinds("auto", same, batch)).step_time,
+              report_with(two_kinds("0", same, batch)).step_time)
+        << batch;
+  }
+}
+
+// The share is that of the job itself: what is faster makes no step longer.
+TEST(DecoupledStep, SensitivitiesKeepTheShare) {
+  const SimulationReport report = report_of(two_kinds("auto", kTwoInstances));
+  EXPECT_GT(report.step_time_low.value, 0);
+  int faster = 0;
+  for (const sim::Sensitivity& sensitivity : report.sensitivities) {
+    if (sensitivity.change.find("10 %") == std::string::npos) continue;
+    ++faster;
+    EXPECT_LE(sensitivity.step_time.value, report.step_time.value * (1 + 1e-9))
+        << sensitivity.change;
+  }
+  EXPECT_GT(faster, 0);
+}
+
+TEST(DecoupledStep, MemoryIsThatOfTheRankNearestItsLimit) {
+  const SimulationReport report =
+      report_with(two_kinds("0", "feed: activations, forward: {nodes: 1}", 64));
+  double fullest = 0;
+  for (const sim::StageMemory& memory : report.memory) {
+    fullest = std::max(fullest, model::ratio(memory.peak / memory.limit));
+  }
+  EXPECT_EQ(model::ratio(report.memory_peak / report.memory_limit), fullest);
+  EXPECT_EQ(report.memory_limit, report.sides[0].memory_limit);
 }
 
 // The bound on what is fed is such that it fits, with and without weight gradients left behind.
