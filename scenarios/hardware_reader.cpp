@@ -118,6 +118,8 @@ void read_node_fields(MapReader& reader, model::Node& node) {
                                                {"none", NvlinkTopology::None}}));
   set_count(node.num_nics, reader.integer("nics", kSmallCount));
   set(node.nic_per_direction, reader.read("nic_bandwidth", parse_bandwidth));
+  // Another kind of network has routes of its own.
+  if (reader.has("nic_type")) node.static_routes = false;
   set(node.nic_type, reader.text("nic_type"));
   set(node.static_routes, reader.boolean("static_routes"));
   set(node.nic_latency, reader.read("nic_latency", parse_time, Zero::Allowed));

@@ -11,10 +11,14 @@ namespace megatwin::model {
 namespace {
 
 // Part of the network cards that is left of what crosses the spine.
-double spine_efficiency(const Fabric& fabric, const Node& node) {
+double spine_efficiency(const Fabric& fabric, const NodeGroup& machine) {
   if (fabric.spine_efficiency > 0) return fabric.spine_efficiency;
+  // A single card has nothing to collide with.
+  const bool alone = machine.count * machine.node.num_nics <= 1;
   // Read off KORTH: step_constants.h.
-  return node.static_routes && fabric.routing == FabricRouting::Ecmp ? 0.5 : 1.0;
+  const bool collides =
+      machine.node.static_routes && fabric.routing == FabricRouting::Ecmp && !alone;
+  return collides ? 0.5 : 1.0;
 }
 
 // What divides the bandwidth of traffic that leaves a leaf switch.
@@ -80,7 +84,7 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
   // group are on other leaves as soon as the job is larger than one.
   const int job_nodes = (job.plan.gpus() + machine.node.num_gpus - 1) / machine.node.num_gpus;
   if (topology.nodes > 1 && job_nodes > fabric.nodes_per_leaf) {
-    topology.nic_efficiency *= spine_efficiency(fabric, machine.node);
+    topology.nic_efficiency *= spine_efficiency(fabric, machine);
     topology.oversubscription = leaf_oversubscription(fabric);
   }
   return topology;
@@ -112,7 +116,7 @@ GroupTopology hop_topology(const Job& job, const StageSites& sites,
     GroupTopology topology = group_topology(placement, machine.node, machine.gpu,
                                             job.cluster.fabric, profile_of(job, site.kind));
     if (reach == Reach::AcrossLeaves) {
-      topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine.node);
+      topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine);
       topology.oversubscription = leaf_oversubscription(job.cluster.fabric);
       topology.switch_hops = 3;
     }
@@ -140,7 +144,7 @@ GroupTopology mixed_data_topology(const Job& job, const StageSites& sites, int s
         group_topology({.ranks = ranks, .ranks_per_node = per_node, .groups_sharing_nics = sharing},
                        machine.node, machine.gpu, job.cluster.fabric, profile_of(job, kind));
     // Kinds hang on different leaves.
-    topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine.node);
+    topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine);
     topology.oversubscription = leaf_oversubscription(job.cluster.fabric);
     result = result ? weaker(*result, topology) : topology;
   }
