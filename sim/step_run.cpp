@@ -263,13 +263,18 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   const std::unique_ptr<FlowNet> net = flow_net(job.network);
   const JobProgram plain = network.size() > 1 ? run.programs.front() : JobProgram{};
   std::vector<StepStretch> stretches;
-  std::vector<LinkLoad> group_links;
+  struct GroupLink {
+    Instant from;
+    LinkLoad load;
+  };
+  std::vector<GroupLink> group_links;
   std::vector<bool> used(static_cast<std::size_t>(network.at(0).topology().num_links()));
   GroupContention contention;
   for (std::size_t k = 0; k < network.size(); ++k) {
     if (!network.same_as_before(k)) {
       MEGATWIN_TRY(contention, group_contention(job, network.at(k), *net));
-      for (LinkLoad& load : contention.links) group_links.push_back(std::move(load));
+      const Instant from = run.stretches[k].from;
+      for (LinkLoad& load : contention.links) group_links.push_back({from, std::move(load)});
       for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || contention.used[i];
     }
     // What is reported of prices is that of the start.
@@ -302,10 +307,13 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
                     .multiplicities = std::vector<int>(static_cast<std::size_t>(job.plan.data), 1),
                     .timeline = options.timeline});
   run.links = std::move(flows.links);
-  // A link of both stands as the whole step saw it, with all its users.
-  for (LinkLoad& load : group_links) {
-    const bool listed = std::any_of(run.links.begin(), run.links.end(),
-                                    [&](const LinkLoad& l) { return l.link == load.link; });
+  // A link of both stands as the whole step saw it, with all its users; one that is short only when
+  // the step is over delays nobody.
+  for (auto& [from, load] : group_links) {
+    if (from > Instant{} && from >= run.result.makespan) continue;
+    const bool listed =
+        std::any_of(run.links.begin(), run.links.end(),
+                    [&, &name = load.link](const LinkLoad& l) { return l.link == name; });
     if (!listed) run.links.push_back(std::move(load));
   }
   for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || flows.used[i];

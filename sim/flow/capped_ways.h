@@ -92,8 +92,9 @@ class CappedWays {
     FlowUser user;
     // By stretch: of the topology; after settle() only the short ones.
     std::vector<std::vector<std::int32_t>> links;
-    std::vector<bool> there;  // By stretch.
-    double rate = 0;
+    std::vector<bool> there;    // By stretch.
+    std::vector<double> rates;  // By stretch; the first where it is not there.
+    double rate = 0;            // In the first where it is.
     double latency = 0;
     model::Instant from;
     bool contended = false;
