@@ -39,7 +39,7 @@ class StepFlowBuilder {
         slots_{shape_},
         layout_(input.job.plan),
         network_(network),
-        ways_(stretches_of(network)) {
+        ways_(stretches_of(network), input.sized_until) {
     MEGATWIN_ASSERT(input.stretches.size() == network.size(), input.stretches.size());
     MEGATWIN_ASSERT(!costs_.slows_down(), "compute slowed by traffic is not laid out as flows");
     MEGATWIN_ASSERT(costs_.num_classes == input.job.plan.data, costs_.num_classes);
@@ -228,6 +228,7 @@ class StepFlowBuilder {
     return alone;
   }
 
+  static bool takes_time(const Alone& alone) { return alone.size() > 1 || alone.front().value > 0; }
   static CappedWays::Handle idle_of(const Handles& lone, std::size_t index) {
     return lone.empty() ? -1 : lone[index];
   }
@@ -295,7 +296,7 @@ class StepFlowBuilder {
       const Alone alone = in_stretches([&](const StepStretch& stretch) {
         return stretch.costs.gather[costs_.chunk_index(stage, chunk)];
       });
-      if (alone.front().value > 0) {
+      if (takes_time(alone)) {
         const FlowIndex end = add_transfer(rings_[as_index(stage)], alone, only({last}),
                                            idle_of(stage_lone_, as_index(stage)));
         gathers_[costs_.chunk_index(stage, chunk)] = {last, end};
@@ -401,7 +402,7 @@ class StepFlowBuilder {
       const Alone alone = in_stretches([&, &chunk = chunk](const StepStretch& stretch) {
         return stretch.costs.reduce[costs_.chunk_index(stage, chunk.value)];
       });
-      if (alone.front().value == 0) continue;
+      if (!takes_time(alone)) continue;
       After ready = only({last});
       for (int k = 0; k < costs_.num_classes; ++k) {
         ready.push_back(

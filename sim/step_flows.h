@@ -5,6 +5,8 @@
 #ifndef MEGATWIN_SIM_STEP_FLOWS_H_
 #define MEGATWIN_SIM_STEP_FLOWS_H_
 
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "model/rank_layout.h"
@@ -35,6 +37,8 @@ struct StepFlowsInput {
   const CompiledPipeline& compiled;
   std::vector<StepStretch> stretches;  // Those of the network.
   model::Bytes message;                // One rank sends to the next stage, for its rate.
+  // Stretches that begin later have no say in how much is sent.
+  model::Instant sized_until{std::numeric_limits<std::int64_t>::max()};
 };
 
 struct StepFlows {

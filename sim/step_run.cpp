@@ -265,13 +265,18 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   const JobProgram plain = network.size() > 1 ? run.programs.front() : JobProgram{};
   std::vector<StepStretch> stretches;
   std::vector<StretchPrices> prices;
-  std::vector<LinkLoad> group_links;
+  struct GroupLink {
+    Instant from;
+    LinkLoad load;
+  };
+  std::vector<GroupLink> group_links;
   std::vector<bool> used(static_cast<std::size_t>(network.at(0).topology().num_links()));
   GroupContention contention;
   for (std::size_t k = 0; k < network.size(); ++k) {
     if (!network.same_as_before(k)) {
       MEGATWIN_TRY(contention, group_contention(job, network.at(k), *net));
-      for (LinkLoad& load : contention.links) group_links.push_back(std::move(load));
+      const Instant from = run.stretches[k].from;
+      for (LinkLoad& load : contention.links) group_links.push_back({from, std::move(load)});
       for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || contention.used[i];
     }
     StretchPrices later{.from = run.stretches[k].from, .program = k == 0 ? JobProgram{} : plain};
@@ -287,14 +292,21 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   const PipelineCosts costs = stretches.front().costs;
   const auto compiled = compiled_for(spec, options.cache);
   const model::LoweringInput lowering = model::lowering_input(job);
-  MEGATWIN_TRY(StepFlows flows, run_step_flows({.job = job,
-                                                .compiled = *compiled,
-                                                .stretches = std::move(stretches),
-                                                .message = model::pipeline_message(lowering)},
-                                               network, *net));
+  StepFlowsInput input{.job = job,
+                       .compiled = *compiled,
+                       .stretches = std::move(stretches),
+                       .message = model::pipeline_message(lowering)};
+  MEGATWIN_TRY(StepFlows flows, run_step_flows(input, network, *net));
   if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
   DataflowEvaluator evaluator;
-  evaluator.makespan(*compiled, flows.costs);
+  const Instant makespan{evaluator.makespan(*compiled, flows.costs)};
+  if (const Instant last = run.stretches.back().from; last > Instant{} && last >= makespan) {
+    // What comes after the step has no part in it.
+    input.sized_until = makespan;
+    MEGATWIN_TRY(flows, run_step_flows(input, network, *net));
+    if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
+    evaluator.makespan(*compiled, flows.costs);
+  }
   std::vector<const policies::Order*> orders;
   for (std::size_t unit = 0; unit < costs.num_units(); ++unit) {
     orders.push_back(&compiled->orders[unit % compiled->orders.size()]);
@@ -310,10 +322,13 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
     run.programs.front() = mean_prices(prices, run.result.makespan);
   }
   run.links = std::move(flows.links);
-  // A link of both stands as the whole step saw it, with all its users.
-  for (LinkLoad& load : group_links) {
-    const bool listed = std::any_of(run.links.begin(), run.links.end(),
-                                    [&](const LinkLoad& l) { return l.link == load.link; });
+  // A link of both stands as the whole step saw it, with all its users; one that is short only when
+  // the step is over delays nobody.
+  for (auto& [from, load] : group_links) {
+    if (from > Instant{} && from >= run.result.makespan) continue;
+    const bool listed =
+        std::any_of(run.links.begin(), run.links.end(),
+                    [&, &name = load.link](const LinkLoad& l) { return l.link == name; });
     if (!listed) run.links.push_back(std::move(load));
   }
   for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || flows.used[i];

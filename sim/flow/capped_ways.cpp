@@ -18,6 +18,9 @@ using model::Seconds;
 constexpr double kRounding = 1e-9;
 // What moves no time at all is given a nanosecond.
 constexpr double kShortest = 1e-9;
+// Bytes of what takes time in some stretches only: few, so that they are sent at once in the
+// others.
+constexpr double kFewest = 1000;
 constexpr std::size_t kUsersNamed = 4;
 
 }  // namespace
@@ -40,8 +43,13 @@ std::string to_text(const FlowUser& user) {
   return "traffic" + where;
 }
 
-CappedWays::CappedWays(std::vector<NetworkStretch> stretches) : stretches_(std::move(stretches)) {
+CappedWays::CappedWays(std::vector<NetworkStretch> stretches, model::Instant sized_until)
+    : stretches_(std::move(stretches)) {
   MEGATWIN_ASSERT(!stretches_.empty() && stretches_.front().from.ns == 0, stretches_.size());
+  num_sizing_ = 1;
+  while (num_sizing_ < stretches_.size() && stretches_[num_sizing_].from < sized_until) {
+    ++num_sizing_;
+  }
   demand_.assign(stretches_.size(),
                  std::vector<double>(index(stretches_.front().topology->num_links()), 0.0));
   used_.assign(demand_.front().size(), false);
@@ -65,6 +73,9 @@ CappedWays::Handle CappedWays::add(const std::vector<Way>& ways, const FlowUser&
       demand_[k][index(link.value)] += ways[k].rate.value;
       if (user.kind != FlowUser::Kind::Background) used_[index(link.value)] = true;
     }
+  }
+  for (const Way& way : ways) {
+    lane.rates.push_back(way.rate.value > 0 ? way.rate.value : lane.rate);
   }
   MEGATWIN_ASSERT(lane.rate > 0, "a user without a rate: ", to_text(user));
   lanes_.push_back(std::move(lane));
@@ -149,25 +160,41 @@ FlowIndex CappedWays::add_sized(FlowSet& flows, Handle handle, const std::vector
   const Lane& lane = lanes_[index(handle)];
   const bool changes = alone.size() > 1;
   const Seconds start = model::to_seconds(lane.from);
+  // The least that a stretch would send, so that a short one in which much waits does not make it
+  // much for good; where it takes longer, its own link slows it. A ring's rate falls as its time
+  // grows, but for what hides.
+  const double least_alone = *std::min_element(alone.begin(), alone.end());
+  std::size_t least = 0;
+  for (std::size_t k = 1; k < std::min(alone.size(), num_sizing_); ++k) {
+    if (lane.rates[k] * (alone[k] - lane.latency) <
+        lane.rates[least] * (alone[least] - lane.latency)) {
+      least = k;
+    }
+  }
+  const double rate = changes ? lane.rates[least] : lane.rate;
   // Whole bytes, as SimGrid wants them; what rounding takes from the size goes to the latency.
-  const double size = lane.contended || changes
-                          ? std::floor(lane.rate * std::max(0.0, alone.front() - lane.latency))
-                          : 0;
+  double size =
+      lane.contended || changes ? std::floor(rate * std::max(0.0, alone[least] - lane.latency)) : 0;
+  double latency = alone[least] - size / rate;
+  if (changes && size < kFewest) {
+    size = kFewest;
+    latency = std::min(least_alone, lane.latency);
+  }
   if (size < 1) {
     return flows.add_on(
         {.start = start, .latency = Seconds{alone.front()}, .after = std::move(after)}, 0);
   }
-  const double latency = alone.front() - size / lane.rate;
   WayIndex way = lane.way;
   if (changes) {
     WayIndex& known = changing_ways_[{handle, alone}];
     if (known == 0) {
-      const std::int32_t cap = flows.add_link(BytesPerSecond{lane.rate});
+      const auto capacity = [&](std::size_t k) {
+        return BytesPerSecond{size / std::max(alone[k] - latency, kShortest)};
+      };
+      const std::int32_t cap = flows.add_link(capacity(0));
       for (std::size_t k = 1; k < alone.size(); ++k) {
         if (alone[k] == alone[k - 1]) continue;
-        const double moving = std::max(alone[k] - latency, kShortest);
-        changes_.push_back(
-            {.at = Seconds{start_of(k)}, .link = cap, .capacity = BytesPerSecond{size / moving}});
+        changes_.push_back({.at = Seconds{start_of(k)}, .link = cap, .capacity = capacity(k)});
       }
       known = way_over(flows, lane, cap);
     }

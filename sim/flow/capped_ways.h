@@ -8,6 +8,7 @@
 #define MEGATWIN_SIM_FLOW_CAPPED_WAYS_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -54,7 +55,10 @@ class CappedWays {
   explicit CappedWays(const model::Topology& topology)
       : CappedWays(std::vector<NetworkStretch>{{.topology = &topology}}) {}
   // Topologies of the same vertices and links, of which bandwidths and what is up may differ.
-  explicit CappedWays(std::vector<NetworkStretch> stretches);
+  // Stretches that begin at `sized_until` or later have no say in how much is sent.
+  explicit CappedWays(std::vector<NetworkStretch> stretches,
+                      model::Instant sized_until = model::Instant{
+                          std::numeric_limits<std::int64_t>::max()});
 
   // A user on `route` with `rate` when alone, in one stretch; without a rate it is not there.
   struct Way {
@@ -92,8 +96,9 @@ class CappedWays {
     FlowUser user;
     // By stretch: of the topology; after settle() only the short ones.
     std::vector<std::vector<std::int32_t>> links;
-    std::vector<bool> there;  // By stretch.
-    double rate = 0;
+    std::vector<bool> there;    // By stretch.
+    std::vector<double> rates;  // By stretch; the first where it is not there.
+    double rate = 0;            // In the first where it is.
     double latency = 0;
     model::Instant from;
     bool contended = false;
@@ -124,6 +129,7 @@ class CappedWays {
   static std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
 
   std::vector<NetworkStretch> stretches_;
+  std::size_t num_sizing_ = 0;  // Of the stretches: how many say how much is sent.
   std::vector<Lane> lanes_;
   std::vector<std::vector<double>> demand_;  // By stretch and link of the topology.
   std::vector<bool> used_;

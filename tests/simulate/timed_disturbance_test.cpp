@@ -110,6 +110,31 @@ TEST(TimedDisturbances, AfterTheStepChangeNothing) {
   }
 }
 
+// What a network is for a nanosecond only, at the start or before the end, is none, also where
+// tasks hide a part of the reductions; nor does a link that is short when the step is over delay
+// anybody.
+TEST(TimedDisturbances, OfANanosecondChangeNothing) {
+  const auto step = [](const std::string& entry) {
+    model::Job job = job_of(entry, "maxmin");
+    job.plan.overlap_grad_reduce = job.plan.overlap_param_gather = true;
+    return run(job);
+  };
+  const std::int64_t plain = step_ns(step(""));
+  for (const std::string& kind : kKinds) {
+    EXPECT_NEAR(static_cast<double>(step_ns(step("{" + kind + ", until: 1 ns}"))),
+                static_cast<double>(plain), 1000)
+        << kind;
+    const std::string last = at_ms(1e-6 * static_cast<double>(plain - 1));
+    EXPECT_NEAR(static_cast<double>(step_ns(step("{" + kind + ", start: " + last + "}"))),
+                static_cast<double>(plain), 1000)
+        << kind;
+    const SimulationReport late = step("{" + kind + ", start: 1000 s}");
+    for (const std::string& line : late.disturbed->chain) {
+      EXPECT_EQ(line.find("delays its flows"), std::string::npos) << line;
+    }
+  }
+}
+
 // Durations of the tasks of one rank, in the order in which they ran.
 std::vector<double> task_times(const SimulationReport& report, int rank) {
   std::vector<double> times;
