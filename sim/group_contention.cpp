@@ -75,6 +75,7 @@ class Round {
       span = std::max(span, end);
     }
     answer.links = ways_.loads(flows, finish, span, kLinksOfGroup);
+    for (LinkLoad& load : answer.links) load.of_one_collective = true;
     return answer;
   }
 

@@ -21,9 +21,9 @@ std::string option_tiles(const PurchaseSummary& summary, const PurchaseOption& o
   std::string html = "<div class=\"tiles\">";
   html += html_tile("Machines", fmt::format("{} + {}", option.machines, run.spares),
                     "to train and in reserve");
-  html += html_tile(
-      "Duration", format_duration(run.duration),
-      fmt::format("{} steps of {}", format_count(run.steps), format_time(option.report.step_time)));
+  html += html_tile("Duration", format_duration(run.duration),
+                    fmt::format("{} of {}", format_counted(run.steps, "step"),
+                                format_time(option.report.step_time)));
   html += html_tile("Cost", run.cost ? format_usd(*run.cost) : "unknown", "spares included");
   html += html_tile("Goodput", format_percent(run.goodput),
                     run.mean_time_to_failure

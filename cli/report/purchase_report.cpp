@@ -36,21 +36,22 @@ void add_head(const PurchaseSummary& summary, std::string& text) {
   text += fmt::format("{}, {} tokens{}\n", summary.job.transformer.name,
                       format_short(summary.wish.tokens), limits_text(summary.wish));
   const auto offers = std::ssize(summary.wish.offers);
-  text += fmt::format("{} numbers of {} {} of machines tried; {}\n",
-                      format_count(std::ssize(summary.answer.options)), format_count(offers),
-                      offers == 1 ? "kind" : "kinds", format_time(summary.elapsed));
+  text += fmt::format("{} of {} of machines tried; {}\n",
+                      format_counted(std::ssize(summary.answer.options), "number"),
+                      format_counted(offers, "kind"), format_time(summary.elapsed));
 }
 
 void add_option(const PurchaseSummary& summary, const PurchaseOption& option, std::string& text) {
   const sim::TrainingRun& run = option.run;
   Rows rows;
-  rows.push_back({"machines", machines_text(summary, option),
-                  fmt::format("{} × {}, and {} spare machines", format_count(option.report.gpus),
-                              option.report.gpu_name, run.spares)});
+  rows.push_back(
+      {"machines", machines_text(summary, option),
+       fmt::format("{} × {}, and {}", format_count(option.report.gpus), option.report.gpu_name,
+                   format_counted(run.spares, "spare machine"))});
   rows.push_back({"plan", describe_short(option.report.plan), describe(option.report.plan)});
   rows.push_back({"step", format_time(option.report.step_time),
-                  fmt::format("MFU {}, {} steps", format_percent(option.report.mfu),
-                              format_count(run.steps))});
+                  fmt::format("MFU {}, {}", format_percent(option.report.mfu),
+                              format_counted(run.steps, "step"))});
   rows.push_back({"duration", format_duration(run.duration),
                   fmt::format("{} of steps alone", format_duration(run.undisturbed))});
   if (run.mean_time_to_failure) {

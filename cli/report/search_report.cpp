@@ -62,8 +62,8 @@ void add_counts(const SearchSummary& summary, std::string& text) {
   text += fmt::format("{} on {} × {}\n", summary.job.transformer.name,
                       format_count(summary.job.cluster.num_gpus()),
                       summary.job.cluster.groups.front().gpu.name);
-  text += fmt::format("{} legal plans, {} fit; {} evaluated in full, {} simulated; {}\n",
-                      format_count(result.candidates), format_count(result.fit),
+  text += fmt::format("{}, {} fit; {} evaluated in full, {} simulated; {}\n",
+                      format_counted(result.candidates, "legal plan"), format_count(result.fit),
                       format_count(result.evaluated.dataflow),
                       format_count(result.evaluated.events), format_time(summary.elapsed));
   for (const std::string& sentence : result.not_searched)

@@ -245,8 +245,8 @@ BytesPerSecond CappedWays::least_capacity(std::int32_t link, double span) const 
 // What the flows did to the short links.
 struct CappedWays::Carried {
   explicit Carried(std::size_t links)
-      : bytes(links), delay(links), first(links, -1), by_others(links) {}
-  std::vector<double> bytes, delay;
+      : bytes(links), delay(links), slowdown(links, 1.0), first(links, -1), by_others(links) {}
+  std::vector<double> bytes, delay, slowdown;
   std::vector<std::int32_t> first;  // Lane of the first flow that was delayed.
   std::vector<bool> by_others;      // Whether another job sends there.
 };
@@ -285,6 +285,8 @@ void CappedWays::carry(const Sent& sent, const Flow& flow, double start, double 
   const double late = end - start - alone;
   if (other || narrowest < 0 || late <= kRounding * alone) return;
   out.delay[index(narrowest)] += late;
+  double& slowdown = out.slowdown[index(narrowest)];
+  slowdown = std::max(slowdown, (end - start) / alone);
   if (out.first[index(narrowest)] < 0) out.first[index(narrowest)] = sent.lane;
 }
 
@@ -319,6 +321,7 @@ std::vector<LinkLoad> CappedWays::loads(const FlowSet& flows, const std::vector<
                   .demand = BytesPerSecond{demand},
                   .carried = model::Bytes{carried.bytes[i]},
                   .delay = Seconds{carried.delay[i]},
+                  .slowdown = carried.slowdown[i],
                   .first_delayed = to_text(lanes_[index(carried.first[i])].user)};
     const model::Bytes most{carries_until(link, span.value)};
     // Of another job it is known when its flow ends, not how much of it went beside the step: it

@@ -38,6 +38,10 @@ struct LinkLoad {
   model::Bytes carried;
   double full = 0;       // Carried over what the step's time allows.
   model::Seconds delay;  // Of the job's flows for which it was the narrowest, summed.
+  double slowdown = 1;   // Of the job's flow that it delayed most: its time over that alone.
+  // What closed forms hold is tried with one collective of a standard size: `carried`, `full` and
+  // `delay` are of that one, not of the step.
+  bool of_one_collective = false;
   int num_users = 0;
   std::vector<std::string> users;  // The first few, ranks that do the same in one.
   std::string first_delayed;       // Of the job's: whose flow it delayed first.
