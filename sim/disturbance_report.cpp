@@ -196,7 +196,8 @@ class Chain {
       if (load.delay <= before || ++named > kLinksNamed) continue;
       lines_.push_back(load.link + " (" + text("%.3g GB/s", load.capacity.value / 1e9) + ", " +
                        std::to_string(load.num_users) + " users) delays its flows by " +
-                       in_ms(load.delay - before) + " in all, first " + load.first_delayed);
+                       in_ms(load.delay - before) + " in all; the first that it delays are " +
+                       load.first_delayed);
     }
   }
 
