@@ -37,6 +37,7 @@ struct MixtureOfExperts {
   std::int64_t shared_expert_ffn_size = 0;  // Total over the shared experts, 0 for none.
   bool router_bias = false;                 // Counted in total, not in active parameters.
   bool expert_bias = false;                 // Biases in every expert (gpt-oss).
+  bool clamped_activation = false;          // Both sides of the gate (gpt-oss: swiglu_limit).
   bool shared_expert_gate = false;          // Qwen1.5/2-MoE: one h → 1 gate.
   // Groups of experts (machines, in training) that one token may reach: DeepSeek's topk_group; 0:
   // all.

@@ -106,7 +106,8 @@ void read_gpt_oss(Config& config, Transformer& t) {
       .experts_per_token = config.needed_size({"num_experts_per_tok", "experts_per_token"}),
       .expert_ffn_size = t.ffn_hidden_size,
       .router_bias = true,
-      .expert_bias = true};
+      .expert_bias = true,
+      .clamped_activation = true};
   t.sliding_window = config.size_or({"sliding_window"}, 128, kOrNone);
   window_from_layer_types(config, t, 2);
   untied_unless_written(config, t);

@@ -71,6 +71,8 @@ void fill_experts(const MeasuredRow& row, Transformer& model, Diagnostics& probl
     problem(row, "moe", "'" + text + "' does not say experts and top-k", problems);
     return;
   }
+  const bool gpt_oss = model.family == "gpt_oss";
+  experts.router_bias = experts.expert_bias = experts.clamped_activation = gpt_oss;
   model.num_dense_first_layers = number_after(text, "first");
   model.experts = experts;
   if (contains(text, "MLA")) {

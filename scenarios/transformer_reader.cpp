@@ -104,6 +104,7 @@ void read_experts(MapReader& parent, Transformer& transformer) {
     set(experts.shared_expert_ffn_size, reader.integer("shared_expert_ffn_size", kOrNone));
     set(experts.router_bias, reader.boolean("router_bias"));
     set(experts.expert_bias, reader.boolean("expert_bias"));
+    set(experts.clamped_activation, reader.boolean("clamped_activation"));
     set(experts.shared_expert_gate, reader.boolean("shared_expert_gate"));
     set(experts.group_limit, reader.integer("group_limit", {.min = 0, .max = 100'000}));
     if (!transformer.experts) {

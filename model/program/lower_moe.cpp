@@ -179,12 +179,47 @@ void router(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes&
                                  .layout = GemmLayout::WeightGradient});
 }
 
-void expert_activation(const LoweringInput& input, const MoeSizes& moe, OpList& forward,
-                       OpList& backward) {
+// Single operators before the fused activation, which keeps their result: two clamps and their
+// concatenation; on the way back two masks and the concatenation of the halves. Source:
+// Megatron-LM, megatron/core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl.
+void clamp(const LayerSizes& sizes, const MoeSizes& moe, OpList& forward, OpList& backward) {
+  const double bytes = sizes.element * as_double(moe.rows * moe.layers.fc1.outputs);
+  forward.memory("moe.activation.clamp", 2 * bytes, 2 * bytes, 3);
+  backward.memory("moe.activation.clamp.backward", 3 * bytes, 2 * bytes, 3);
+}
+
+void expert_activation(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe,
+                       OpList& forward, OpList& backward) {
   const double x = as_double(moe.rows * moe.ffn);
   const bool gated = is_gated(input.transformer.activation);
+  const bool clamps = clamps_experts_apart(input);
+  OpList unclamped(forward.count());
+  if (clamps) clamp(sizes, moe, forward, unclamped);
   forward.memory("moe.activation", (gated ? 4 : 2) * x, 2 * x);
   backward.memory("moe.activation.backward", (gated ? 6 : 4) * x, (gated ? 4 : 2) * x);
+  backward.add_all(unclamped.take());
+}
+
+// The bias behind the second product; that of the first is part of its product. Megatron-LM adds it
+// expert by expert, weighed by the router's fp32 probabilities, so that product, sum and
+// concatenation are fp32 tensors; on the way back the gradients of the sum, of the bias and of the
+// probabilities, each a product and a sum, expert by expert. Others add it in one pass. Source:
+// Megatron-LM, megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias.
+void expert_bias(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe,
+                 OpList& forward, OpList& backward) {
+  if (!input.transformer.experts->expert_bias) return;
+  const double y = as_double(moe.rows * sizes.hidden);
+  const double e = sizes.element;
+  constexpr double kFp32 = 4;
+  if (input.software.framework != Framework::MegatronCore) {
+    forward.memory("moe.bias", e * y, e * y);
+    backward.memory("moe.bias.backward", e * y, 0);
+    return;
+  }
+  const int experts = static_cast<int>(moe.local_experts);
+  forward.memory("moe.bias", (e + 3 * kFp32) * y, (3 * kFp32 + e) * y, 2 * experts + 2);
+  backward.memory("moe.bias.backward", (2 * e + 5 * kFp32) * y, (2 * e + 3 * kFp32) * y,
+                  5 * experts + 2);
 }
 
 // The shared expert: a dense feed-forward over all tokens, cut by the tensor group.
@@ -219,6 +254,11 @@ void shared_expert(const LoweringInput& input, const LayerSizes& sizes, OpList& 
 
 }  // namespace
 
+bool clamps_experts_apart(const LoweringInput& input) {
+  return input.transformer.experts->clamped_activation &&
+         input.software.framework == Framework::MegatronCore;
+}
+
 double expert_rows(const LoweringInput& input, const LayerSizes& sizes) {
   // Tokens of the expert-tensor group meet on each of its members.
   const double copies = as_double(sizes.tokens_sp * input.transformer.experts->experts_per_token) *
@@ -243,11 +283,13 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   forward.gemm("moe.fc1", expert_product(input, moe, fc1, GemmLayout::Forward));
   forward.host_launches(moe.local_experts);
   OpList activation_backward(forward.count());
-  expert_activation(input, moe, forward, activation_backward);
+  expert_activation(input, sizes, moe, forward, activation_backward);
   quantise_groups(sizes, moe, forward, "moe.fc2.cast", fc2_inputs, OperandRole::Input);
   quantise_expert_weights(sizes, moe, forward);
   forward.gemm("moe.fc2", expert_product(input, moe, fc2, GemmLayout::Forward));
   forward.host_launches(moe.local_experts);
+  OpList bias_backward(forward.count());
+  expert_bias(input, sizes, moe, forward, bias_backward);
   combine(input, sizes, moe, forward, true);
   OpList shared_backward(forward.count());
   if (input.transformer.experts->shared_expert_ffn_size > 0) {
@@ -259,6 +301,7 @@ void lower_moe_ffn(const LoweringInput& input, const LayerSizes& sizes, OpList& 
   backward.add_all(shared_backward.take());
   // The way back mirrors the way there: the combine's gradient is a dispatch and vice versa.
   dispatch(input, sizes, moe, backward, false);
+  backward.add_all(bias_backward.take());
   quantise_groups(sizes, moe, backward, "moe.fc2.cast.backward", sizes.quantised(fc2, moe.rows * h),
                   OperandRole::Gradient);
   backward.gemm("moe.fc2.dgrad", expert_product(input, moe, fc2, GemmLayout::DataGradient));

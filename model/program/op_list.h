@@ -106,6 +106,8 @@ GemmShape linear_weight_gradient(const LoweringInput& input, std::int64_t rows,
 
 // Rows (tokens times experts each goes to) that the experts of one rank work on in a layer.
 double expert_rows(const LoweringInput& input, const LayerSizes& sizes);
+// Whether experts' activations are clamped by kernels of their own, which keep their input.
+bool clamps_experts_apart(const LoweringInput& input);
 
 void append(MicroOps& to, const MicroOps& from);
 // The same ops marked as recomputation; weight-gradient marks are dropped.

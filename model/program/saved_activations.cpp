@@ -102,7 +102,8 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const FeedForwardLayers expert = expert_layers(input, sizes);
   saved.experts = 4 * as_double(sizes.tokens_sp * experts.num_experts) * 2 +
                   routed * as_double(sizes.hidden) * (stored(expert.fc1) + e) +
-                  routed * ffn * gate * e + routed * ffn * stored(expert.fc2);
+                  routed * ffn * gate * e * (clamps_experts_apart(input) ? 2 : 1) +
+                  routed * ffn * stored(expert.fc2);
   if (experts.shared_expert_ffn_size > 0) {
     const double shared = as_double(experts.shared_expert_ffn_size) / sizes.tensor;
     saved.experts += T * shared * (gate * e + stored(shared_expert_layers(input, sizes).fc2));

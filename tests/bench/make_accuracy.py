@@ -146,10 +146,11 @@ print("""
 * DeepSpeed ZeRO-3 of 2021: 4 to 25 % too fast.
 * torchtitan with pipeline and FSDP (TT-013 to 018): 6 to 37 % too fast. No micro-batch is stated, and one sequence is what
   the format of these rows says for a blank; with as many micro-batches as stages, torchtitan's own default, TT-013 is 12 % too
-  fast and not 37 %. Rowwise fp8 of 2025: 20 to 31 % too fast; its products ran in kernels of CUTLASS that nobody here has measured.
+  fast and not 37 %. Rowwise fp8 of 2025: 20 to 31 % too fast; products and casts of
+  torch 2.11 on an H200 take no longer a row than a tensor (docs/constants.md), so those of its time must have.
 * fp8 and fp4 weights that Megatron keeps beside the 16-bit ones count as memory; runs whose weights live in fp8 from the start
   need less.
-* gpt-oss in bf16 (BRIDGE): 11 to 34 % too fast; mixture models with micro-batch 1 on Blackwell and H100 in old containers: up to 56 %;
+* gpt-oss (BRIDGE): from 9 % too slow to 30 % too fast, most on B200 and GB200; mixture models with micro-batch 1 on Blackwell and H100 in old containers: up to 56 %;
   the point release after one of them runs the same configuration 1.8 times as fast.
 * A shared expert's tensor traffic and ZeRO 3 over layers of two kinds are rough.
 * Decoupled jobs (`fbd`): nothing bounds the queue of weight gradients left to the forward side, but its memory is counted.

@@ -137,6 +137,7 @@ inline Transformer gpt_oss(std::int64_t layers, std::int64_t experts) {
   Transformer t = mixture(llama({layers, 2880, 2880, 64, 8, 64, 201088, 4096}), experts, 4, 2880);
   t.experts->router_bias = true;
   t.experts->expert_bias = true;
+  t.experts->clamped_activation = true;
   t.qkv_bias = t.attention_output_bias = true;
   t.attention_sinks = true;
   t.sliding_window = 128;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,21 @@ ValidatedRow row_of(double predicted, double measured) {
   row.error = predicted / measured - 1;
   row.status = "scored";
   return row;
+}
+
+std::string accuracy_page() {
+  std::ifstream file("docs/accuracy.md");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+std::string percent(double fraction) {
+  std::ostringstream text;
+  text << std::fixed;
+  text.precision(1);
+  text << 100 * fraction;
+  return std::move(text).str();
 }
 
 // Errors −10 %, +20 %, +5 %: median 10 %, worst +20 %, mean +5 %. Both columns rise together.
@@ -48,6 +65,19 @@ TEST(Validate, PublishedRowsStayWithinThePromise) {
       EXPECT_LE(group.median_abs_error, 0.12) << group.group;
     }
   }
+  // docs/accuracy.md says what this build gives; tests/bench/make_accuracy.py writes it.
+  const std::string page = accuracy_page();
+  const auto says = [&](const std::string& text) { return page.find(text) != std::string::npos; };
+  EXPECT_TRUE(
+      says("Mean of the groups' medians: **" + percent(validation.mean_of_group_medians) + " %**"))
+      << percent(validation.mean_of_group_medians);
+  for (const ValidatedGroup& group : validation.groups) {
+    if (group.apart || group.scored == 0) continue;
+    EXPECT_TRUE(says("| " + group.group + " | " + std::to_string(group.rows) + " | " +
+                     std::to_string(group.scored) + " | " + percent(group.median_abs_error) +
+                     " | "))
+        << group.group << " " << percent(group.median_abs_error);
+  }
 }
 
 // Each group with the constants that its own steps had a part in set to their neutral values.
@@ -62,6 +92,8 @@ TEST(Validate, LeftOutGroupsStayWithinThePromise) {
   for (const LeftOutGroup& left : all.left_out) {
     EXPECT_LE(left.mean_of_group_medians, 0.10) << left.group;
   }
+  const std::string own = percent(all.mean_of_left_out_medians);
+  EXPECT_NE(accuracy_page().find("own medians: **" + own + " %**"), std::string::npos) << own;
 }
 
 // Leaving a group out changes what it had a part in, and nothing else.
