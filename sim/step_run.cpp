@@ -257,6 +257,26 @@ model::Result<StepStretch> priced_stretch(const Job& job, const StepRun::Stretch
   return priced;
 }
 
+// A link that is too small for groups, as their closed forms have it in the stretch from `from` on.
+struct GroupLink {
+  Instant from;
+  LinkLoad load;
+};
+
+// A link of both stands as the whole step saw it, with all its users; one that is short only when
+// the step is over delays nobody.
+std::vector<LinkLoad> with_group_links(std::vector<LinkLoad> links, std::vector<GroupLink> groups,
+                                       Instant makespan) {
+  for (auto& [from, load] : groups) {
+    if (from > Instant{} && from >= makespan) continue;
+    const bool listed =
+        std::any_of(links.begin(), links.end(),
+                    [&, &name = load.link](const LinkLoad& l) { return l.link == name; });
+    if (!listed) links.push_back(std::move(load));
+  }
+  return links;
+}
+
 // `job` with the closed forms that its program was priced by; the graph is that of `placed`.
 model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
                                    StepRun& run) {
@@ -265,10 +285,6 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   const JobProgram plain = network.size() > 1 ? run.programs.front() : JobProgram{};
   std::vector<StepStretch> stretches;
   std::vector<StretchPrices> prices;
-  struct GroupLink {
-    Instant from;
-    LinkLoad load;
-  };
   std::vector<GroupLink> group_links;
   std::vector<bool> used(static_cast<std::size_t>(network.at(0).topology().num_links()));
   GroupContention contention;
@@ -321,16 +337,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   if (!prices.empty()) {
     run.programs.front() = mean_prices(prices, run.result.makespan);
   }
-  run.links = std::move(flows.links);
-  // A link of both stands as the whole step saw it, with all its users; one that is short only when
-  // the step is over delays nobody.
-  for (auto& [from, load] : group_links) {
-    if (from > Instant{} && from >= run.result.makespan) continue;
-    const bool listed =
-        std::any_of(run.links.begin(), run.links.end(),
-                    [&, &name = load.link](const LinkLoad& l) { return l.link == name; });
-    if (!listed) run.links.push_back(std::move(load));
-  }
+  run.links = with_group_links(std::move(flows.links), std::move(group_links), run.result.makespan);
   for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || flows.used[i];
   run.sends_over = sends_over(placed, network.at(0).topology(), used);
   run.flows = flows.flows;

@@ -28,6 +28,40 @@ struct LayerSaved {
   }
 };
 
+bool saves_quantised(const LoweringInput& input, const LayerSizes& sizes,
+                     const LinearLayer& layer) {
+  return input.software.saves_quantised && sizes.quantises(layer);
+}
+
+// Bytes an element of a layer's input: a quantised operand is what its product keeps.
+double stored_element(const LoweringInput& input, const LayerSizes& sizes,
+                      const LinearLayer& layer) {
+  return saves_quantised(input, sizes, layer) ? quantised_element(sizes.quantisation).value
+                                              : sizes.element;
+}
+
+// Router, permuted copies, what is between an expert's two products; the shared expert.
+double saved_experts(const LoweringInput& input, const LayerSizes& sizes) {
+  const Transformer& model = input.transformer;
+  const MixtureOfExperts& experts = *model.experts;
+  const double e = sizes.element;
+  const auto stored = [&](const LinearLayer& layer) { return stored_element(input, sizes, layer); };
+  const double routed = expert_rows(input, sizes);
+  const double ffn = as_double(experts.expert_ffn_size) / sizes.expert_tensor;
+  const double gate = is_gated(model.activation) ? 2 : 1;
+  const FeedForwardLayers expert = expert_layers(input, sizes);
+  const double activation_inputs = gate * (clamps_experts_apart(input) ? 2 : 1);
+  double saved = 4 * as_double(sizes.tokens_sp * experts.num_experts) * 2 +
+                 routed * as_double(sizes.hidden) * (stored(expert.fc1) + e) +
+                 routed * ffn * activation_inputs * e + routed * ffn * stored(expert.fc2);
+  if (experts.shared_expert_ffn_size > 0) {
+    const double shared = as_double(experts.shared_expert_ffn_size) / sizes.tensor;
+    saved += as_double(sizes.tokens) * shared *
+             (gate * e + stored(shared_expert_layers(input, sizes).fc2));
+  }
+  return saved;
+}
+
 LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool moe) {
   const Transformer& model = input.transformer;
   const SoftwareStack& software = input.software;
@@ -35,14 +69,8 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   const double x = as_double(sizes.tokens_sp * sizes.hidden);
   const double T = as_double(sizes.tokens);
   const AttentionLayers attention = attention_layers(input, sizes);
-  // A quantised operand is what its product keeps.
   const double one_quantised = quantised_element(sizes.quantisation).value;
-  const auto saves_quantised = [&](const LinearLayer& layer) {
-    return software.saves_quantised && sizes.quantises(layer);
-  };
-  const auto stored = [&](const LinearLayer& layer) {
-    return saves_quantised(layer) ? one_quantised : e;
-  };
+  const auto stored = [&](const LinearLayer& layer) { return stored_element(input, sizes, layer); };
   LayerSaved saved;
   saved.input = e * x;
   // Residual in the middle, and what the norms put out; norms after a half layer keep their input.
@@ -74,7 +102,8 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
     saved.qkv = e * T * as_double(sizes.query_width + gate + 2 * sizes.key_value_width);
   }
   saved.core_output =
-      e * T * out_width + (saves_quantised(attention.proj) ? one_quantised * T * out_width : 0);
+      e * T * out_width +
+      (saves_quantised(input, sizes, attention.proj) ? one_quantised * T * out_width : 0);
   if (software.attention == AttentionKernel::Unfused) {
     const double scores = as_double(sizes.batch * sizes.query_heads) *
                           as_double(sizes.sequence_local) * as_double(sizes.sequence);
@@ -95,19 +124,7 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
     }
     return saved;
   }
-  const MixtureOfExperts& experts = *model.experts;
-  const double routed = expert_rows(input, sizes);
-  const double ffn = as_double(experts.expert_ffn_size) / sizes.expert_tensor;
-  const double gate = is_gated(model.activation) ? 2 : 1;
-  const FeedForwardLayers expert = expert_layers(input, sizes);
-  saved.experts = 4 * as_double(sizes.tokens_sp * experts.num_experts) * 2 +
-                  routed * as_double(sizes.hidden) * (stored(expert.fc1) + e) +
-                  routed * ffn * gate * e * (clamps_experts_apart(input) ? 2 : 1) +
-                  routed * ffn * stored(expert.fc2);
-  if (experts.shared_expert_ffn_size > 0) {
-    const double shared = as_double(experts.shared_expert_ffn_size) / sizes.tensor;
-    saved.experts += T * shared * (gate * e + stored(shared_expert_layers(input, sizes).fc2));
-  }
+  saved.experts = saved_experts(input, sizes);
   return saved;
 }
 
