@@ -208,7 +208,7 @@ class Chain {
                          (known ? text(" instead of %.2f times", before.slowdown) : ""));
       } else {
         lines_.push_back(link + " delays its flows by " + in_ms(load.delay - before.delay) +
-                         " in all, first " + load.first_delayed);
+                         " in all; the first that it delays are " + load.first_delayed);
       }
     }
   }

@@ -82,7 +82,8 @@ class Round {
  private:
   model::Result<bool> add_user(const model::FlowKey& key, BytesPerSecond rate, int stage) {
     MEGATWIN_TRY(const JobNetwork::Way way, network_.way(key));
-    const FlowUser user{.kind = FlowUser::Kind::Group, .stage = stage, .rank = key.from};
+    const FlowUser user{
+        .kind = FlowUser::Kind::Group, .group = kind_, .stage = stage, .rank = key.from};
     users_.emplace_back(ways_.add({{way.route, std::min(rate, way.undisturbed)}}, user), stage);
     return true;
   }

@@ -203,6 +203,24 @@ void fill_names(const Job& job, SimulationReport& report) {
   report.network = std::string(model::name_of(job.network));
 }
 
+// Products of a rank's experts are launched one by one, whatever the stack: grouped products loop
+// over the experts on the host.
+void warn_of_launches(const Job& job, SimulationReport& report) {
+  constexpr double kWorthTelling = 0.25;
+  if (!job.transformer.experts) return;
+  const std::int64_t experts = job.transformer.experts->num_experts / job.plan.expert;
+  for (const ComputeShare& share : report.compute_shares) {
+    const double part = ratio(share.time / report.step_time);
+    if (share.name != "host launches" || part < kWorthTelling || experts < 2) continue;
+    report.warnings.push_back(
+        "host launches take " + std::to_string(std::lround(100 * part)) +
+        " % of the step: every product of the " + std::to_string(experts) +
+        " experts of a rank is a launch of its own, and they are small; fewer experts a rank (a "
+        "larger plan.expert) or a larger plan.micro_batch help, or software.cuda_graphs true where "
+        "the run captures its kernels");
+  }
+}
+
 void fill_parameters(const Job& job, const JobProgram& program, SimulationReport& report) {
   const model::ParameterCounts counts = model::count_parameters(job.transformer);
   report.parameters_total = counts.total;
@@ -331,6 +349,7 @@ model::Result<SimulationReport> report_of(const Job& given, const SimulateOption
   report.critical_stage = stage;
   report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
   fill_breakdown(job, program, result.ranks[run.unit], stage, report);
+  warn_of_launches(job, report);
   if (!options.effects.pipeline_schedule) leave_out_schedule(report);
   if (!job.disturbances.empty()) {
     MEGATWIN_TRY(const StepRun plain, run_step(undisturbed(job), how));

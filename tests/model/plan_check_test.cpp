@@ -173,6 +173,8 @@ TEST(PlanCheck, PrecisionNeedsItsUnits) {
   EXPECT_TRUE(has(on(GpuArchitecture::Volta, Precision::Bf16), "has no bf16 matrix units; fp16"));
   EXPECT_TRUE(has(on(GpuArchitecture::Ampere, Precision::Fp8PerTensor), "has no fp8"));
   EXPECT_TRUE(has(on(GpuArchitecture::Hopper, Precision::Nvfp4), "needs a Blackwell GPU"));
+  EXPECT_TRUE(has(on(GpuArchitecture::Hopper, Precision::Mxfp8), "is none; fp8 it has"));
+  EXPECT_FALSE(has(on(GpuArchitecture::Ampere, Precision::Mxfp8), "fp8 it has"));
   EXPECT_EQ(on(GpuArchitecture::Volta, Precision::Fp16), "");
   EXPECT_EQ(on(GpuArchitecture::Hopper, Precision::Fp8PerTensor), "");
 }

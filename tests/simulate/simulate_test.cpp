@@ -213,6 +213,27 @@ TEST(Simulate, SaysThatAnEffectIsLeftOut) {
   EXPECT_EQ(report.warnings.front(), "left out: tensor");
 }
 
+// 128 experts of a rank are 128 launches a product, of 32 rows each: a newcomer saw a step of
+// launches and no way out of it.
+TEST(Simulate, SaysWhenLaunchesOfExpertsTakeTheStep) {
+  const std::string yaml =
+      "model: {name: qwen3-30b-a3b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 8}]}\n"
+      "plan: {tensor: 8, data: 8, micro_batch: 1, global_batch: 64, zero: 3, recompute: full}\n";
+  const auto hint_of = [&](const std::string& software) {
+    const SimulationReport report = report_of(job_from(yaml + software), {.sensitivities = false});
+    for (const std::string& warning : report.warnings) {
+      if (warning.rfind("host launches take", 0) == 0) return warning;
+    }
+    return std::string();
+  };
+  const std::string hint = hint_of("software: {framework: fsdp2}\n");
+  EXPECT_NE(hint.find(" the 128 experts of a rank "), std::string::npos) << hint;
+  EXPECT_NE(hint.find("plan.expert"), std::string::npos) << hint;
+  EXPECT_EQ(hint_of("software: {framework: fsdp2, cuda_graphs: true}\n"), "");
+  EXPECT_EQ(hint_of("software: {framework: maxtext}\n"), "");
+}
+
 // Selective recomputation costs little, full recomputation about one forward pass.
 TEST(Simulate, RecomputationCostsItsForward) {
   model::Job job = job_from(kSeventyB);
