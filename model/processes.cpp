@@ -26,4 +26,9 @@ Processes::Message Processes::receive(int from, int tag) {
   }
 }
 
+void Processes::flush() {
+  Patience patience(std::chrono::microseconds{100});
+  while (!all_taken()) patience.wait();
+}
+
 }  // namespace megatwin::model

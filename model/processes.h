@@ -45,6 +45,9 @@ class Processes {
   // Requires: 0 ≤ tag < 32768, less than 2 GiB.
   virtual void send(int to, int tag, std::span<const std::byte> bytes) = 0;
 
+  // Whether all that was sent is taken; moves long messages on.
+  virtual bool all_taken() = 0;
+
   // The first message that fits, if it is here. Each message is taken by one call.
   virtual std::optional<Message> try_receive(int from, int tag) = 0;
 
@@ -53,6 +56,10 @@ class Processes {
 
   // Waits for a message, with patience: a millisecond between two looks at most.
   Message receive(int from, int tag);
+
+  // Waits until all that was sent is taken, so that its receivers do not wait for the next call
+  // here.
+  void flush();
 };
 
 }  // namespace megatwin::model

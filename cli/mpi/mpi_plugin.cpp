@@ -39,6 +39,12 @@ class MpiProcesses : public Processes {
               MPI_COMM_WORLD, &sending.request);
   }
 
+  bool all_taken() override {
+    const std::lock_guard lock(mutex_);
+    forget_taken();
+    return sending_.empty();
+  }
+
   std::optional<Message> try_receive(int from, int tag) override {
     int here = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;

@@ -136,6 +136,7 @@ void Candidates::enumerate(const ProgressCallback& progress) {
   };
   run({.kind = WorkKind::Families,
        .count = families.size(),
+       .neighbours_share = true,
        .here =
            [&](std::size_t i, int thread) {
              add(family_result(job_, space_, memory_limit_, families[i], worker(thread)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -23,23 +24,55 @@ constexpr std::chrono::microseconds kLongestPause{200};
 
 }  // namespace
 
-struct SharedWork::Queue {
-  explicit Queue(std::size_t num_pieces) : count(num_pieces) {}
-
-  std::size_t left() const { return count - std::min(count, next.load()); }
-  // The next pieces, up to `max`: [first, second).
-  std::pair<std::size_t, std::size_t> take(std::size_t max) {
-    const std::size_t first = next.fetch_add(max);
-    return {std::min(first, count), std::min(first + max, count)};
+// Thread-safe.
+class SharedWork::Queue {
+ public:
+  // In as many stretches of equal length, each with a thread that is at home there.
+  Queue(std::size_t num_pieces, std::size_t num_stretches) : left_(num_pieces) {
+    for (std::size_t i = 0; i < num_stretches; ++i) {
+      stretches_.push_back({num_pieces * i / num_stretches, num_pieces * (i + 1) / num_stretches});
+    }
   }
+
+  std::size_t left() const {
+    const std::lock_guard lock(mutex_);
+    return left_;
+  }
+  bool given_up() const { return given_up_; }
   void give_up() {
-    given_up = true;
-    next = count;
+    const std::lock_guard lock(mutex_);
+    given_up_ = true;
+    left_ = 0;
+    for (Stretch& stretch : stretches_) stretch.first = stretch.end;
   }
 
-  const std::size_t count;
-  std::atomic<std::size_t> next{0};
-  std::atomic<bool> given_up{false};
+  // Up to `max` pieces that follow each other, [first, end): the next of the stretch `home`, or the
+  // last of the longest when that one is done.
+  struct Stretch {
+    std::size_t first, end;
+    std::size_t size() const { return end - first; }
+  };
+  Stretch take(std::size_t max, std::size_t home) {
+    const std::lock_guard lock(mutex_);
+    Stretch& own = stretches_[home % stretches_.size()];
+    Stretch taken{own.first, std::min(own.first + max, own.end)};
+    own.first = taken.end;
+    if (taken.size() == 0) {
+      Stretch& longest =
+          *std::max_element(stretches_.begin(), stretches_.end(),
+                            [](const Stretch& a, const Stretch& b) { return a.size() < b.size(); });
+      taken = {longest.end - std::min(max, longest.size()), longest.end};
+      longest.end = taken.first;
+    }
+    left_ -= taken.size();
+    return taken;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Stretch> stretches_;
+  std::size_t left_;
+  std::atomic<bool> given_up_{false};
 };
 
 SharedWork::SharedWork(Processes* processes) : processes_(processes) {
@@ -47,7 +80,9 @@ SharedWork::SharedWork(Processes* processes) : processes_(processes) {
   for (int rank = 1; rank < processes_->size(); ++rank) {
     const auto hello = processes_->receive(rank, kHello);
     const int num_threads = ByteReader(hello.bytes).get<int>();
-    for (int thread = 0; thread < num_threads; ++thread) helpers_.push_back({rank, thread});
+    for (int thread = 0; thread < num_threads; ++thread) {
+      helpers_.push_back({rank, thread, helpers_.size()});
+    }
   }
   for (int heap = 0; heap < kHeapsAhead; ++heap) {
     idle_.insert(idle_.end(), helpers_.begin(), helpers_.end());
@@ -63,41 +98,44 @@ SharedWork::~SharedWork() {
 }
 
 void SharedWork::run(const Pieces& pieces, int num_threads) {
-  if (helpers_.empty()) {
-    parallel_for(pieces.count, num_threads, pieces.here);
-    return;
-  }
-  Queue queue(pieces.count);
+  const auto here = static_cast<std::size_t>(num_threads);
+  Queue queue(pieces.count, pieces.neighbours_share ? here + helpers_.size() : 1);
   std::exception_ptr failure;
-  std::thread server([&] {
-    try {
-      serve(queue, pieces);
-    } catch (...) {
-      failure = std::current_exception();
-      queue.give_up();
-    }
-  });
+  std::thread server;
+  if (!helpers_.empty()) {
+    server = std::thread([&] {
+      try {
+        serve(queue, pieces);
+      } catch (...) {
+        failure = std::current_exception();
+        queue.give_up();
+      }
+    });
+  }
   try {
-    parallel_for(static_cast<std::size_t>(num_threads), num_threads,
-                 [&](std::size_t /*part*/, int thread) {
-                   for (;;) {
-                     const auto [piece, end] = queue.take(1);
-                     if (piece == end) return;
-                     pieces.here(piece, thread);
-                   }
-                 });
+    parallel_for(here, num_threads, [&](std::size_t part, int thread) {
+      try {
+        for (;;) {
+          const auto [piece, end] = queue.take(1, helpers_.size() + part);
+          if (piece == end) return;
+          pieces.here(piece, thread);
+        }
+      } catch (...) {
+        queue.give_up();
+        throw;
+      }
+    });
   } catch (...) {
-    queue.give_up();
-    server.join();
+    if (server.joinable()) server.join();
     throw;
   }
-  server.join();
+  if (server.joinable()) server.join();
   if (failure) std::rethrow_exception(failure);
 }
 
 void SharedWork::serve(Queue& queue, const Pieces& pieces) {
   model::Patience patience(kLongestPause);
-  while (!queue.given_up) {
+  while (!queue.given_up()) {
     while (!idle_.empty() && queue.left() > 0) {
       const Helper helper = idle_.back();
       idle_.pop_back();
@@ -117,7 +155,7 @@ void SharedWork::serve(Queue& queue, const Pieces& pieces) {
 // together. The first pieces may be the longest by far: a heap is a small part of what is left.
 void SharedWork::give(const Helper& helper, Queue& queue, const Pieces& pieces) {
   const std::size_t share = queue.left() / (16 * (helpers_.size() + 1));
-  const auto [first, end] = queue.take(std::clamp<std::size_t>(share, 1, kHeapMax));
+  const auto [first, end] = queue.take(std::clamp<std::size_t>(share, 1, kHeapMax), helper.number);
   if (first == end) {
     idle_.push_back(helper);
     return;
@@ -149,7 +187,9 @@ void SharedWork::take(const Processes::Message& message, const Pieces& pieces) {
     pieces.take(piece, result);
   }
   handed_out_ -= count;
-  idle_.push_back({message.from, thread});
+  idle_.push_back(*std::find_if(helpers_.begin(), helpers_.end(), [&](const Helper& helper) {
+    return helper.rank == message.from && helper.thread == thread;
+  }));
 }
 
 namespace {
@@ -200,6 +240,7 @@ void help(Processes& processes, int num_threads, const HelperWork& work) {
                      out = failed(thread, error.what());
                    }
                    processes.send(0, kToQueue, out.bytes());
+                   processes.flush();
                  }
                });
 }

@@ -27,6 +27,8 @@ enum class WorkKind : int { End, Families, Times, Losers, Reports };
 struct Pieces {
   WorkKind kind = WorkKind::End;
   std::size_t count = 0;
+  // A thread that did a piece does its neighbour with less work: each gets a stretch of them.
+  bool neighbours_share = false;
   std::function<void(std::size_t piece, int thread)> here;
   // What another process must know of a piece beside its number, and what it found.
   std::function<void(std::size_t piece, ByteWriter&)> request;
@@ -48,9 +50,10 @@ class SharedWork {
   void run(const Pieces& pieces, int num_threads);
 
  private:
-  struct Queue;
+  class Queue;
   struct Helper {
     int rank = 0, thread = 0;
+    std::size_t number = 0;  // Of the thread among all others.
   };
 
   void serve(Queue& queue, const Pieces& pieces);
