@@ -71,6 +71,11 @@ void deepseek_experts(Config& config, Transformer& t) {
   deepseek_layers(config, t);
 }
 
+void leave_out_prediction(Config& config, std::string_view key) {
+  config.warn(
+      key, "layers that predict further tokens are left out: this architecture's class has none");
+}
+
 // Every expert as wide as intermediate_size, under the names that Mixtral made usual.
 void mixtral_experts(Config& config, Transformer& t, std::int64_t num_experts,
                      std::int64_t experts_per_token) {
@@ -245,6 +250,9 @@ void read_ernie4_5_moe(Config& config, Transformer& t) {
       .shared_expert_ffn_size = expert * config.size_or({"moe_num_shared_experts"}, 2, kOrNone),
       .router_bias = true,
       .expert_bias = bias};
+  if (config.size_or({"num_nextn_predict_layers"}, 0, kOrNone) > 0) {
+    leave_out_prediction(config, "num_nextn_predict_layers");
+  }
   const std::int64_t first = config.size_or({"moe_layer_start_index"}, 1, kOrNone);
   const std::int64_t end = config.size_or({"moe_layer_end_index"}, -1, {.min = -1, .max = 10'000});
   const std::int64_t last = end < 0 ? t.num_layers - 1 : end;
@@ -264,11 +272,7 @@ void read_minimax_m2(Config& config, Transformer& t) {
   t.qk_norm = t.qk_norm_full_width = config.flag({"use_qk_norm"}, true);
   mixtral_experts(config, t, 256, 8);
   t.experts->router_bias = config.flag({"use_routing_bias"}, true);
-  if (config.flag({"use_mtp"}, false)) {
-    config.warn("use_mtp",
-                "is true; the layers that predict further tokens are left out, since "
-                "this architecture's own class has none");
-  }
+  if (config.flag({"use_mtp"}, false)) leave_out_prediction(config, "use_mtp");
   untied_unless_written(config, t);
 }
 

@@ -209,6 +209,16 @@ TEST(HuggingfaceFamilies, CountsByHand) {
                 100 * 64 + 64);
 }
 
+TEST(HuggingfaceFamilies, WarnsOfPredictionLayersThatItsClassLacks) {
+  const std::string text = R"({"model_type": "minimax_m2", "hidden_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+      "intermediate_size": 32, "num_local_experts": 4, "num_experts_per_tok": 2,
+      "vocab_size": 100, "tie_word_embeddings": false, "use_mtp": true, "num_mtp_modules": 3})";
+  EXPECT_EQ(problems_of(text),
+            "config.json: warning: use_mtp: layers that predict further tokens are left out: this "
+            "architecture's class has none\n");
+}
+
 TEST(HuggingfaceFamilies, ReadsWindows) {
   const std::string olmo3 = R"({"model_type": "olmo3", "hidden_size": 64,
       "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 128,
