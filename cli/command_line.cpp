@@ -79,8 +79,10 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
       ->allow_extra_args(false);
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_option("--html", arguments->html, "Write a report that stands alone")
+      ->check(has_name())
       ->type_name("FILE");
   command->add_option("--trace", arguments->trace, "Write the timeline for ui.perfetto.dev")
+      ->check(has_name())
       ->type_name("FILE");
   command->add_flag("--explain", arguments->explain, "List every priced operation");
   command
@@ -97,6 +99,7 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
   command
       ->add_option("--replay", *replay,
                    "Decide a real run again from the log that train wrote, and simulate its picks")
+      ->check(has_name())
       ->type_name("LOG");
   add_diagnostics(*command, arguments->json_diagnostics);
   command->footer(kSimulateExamples);
@@ -122,19 +125,25 @@ Action add_train(CLI::App& app, Console& console) {
       ->type_name("WORLD");
   CLI::Option* policy = add_policy(*command, arguments->settings);
   CLI::Option* order = command->add_option("--order", arguments->order, "Run the order of a file")
+                           ->check(has_name())
                            ->type_name("FILE")
                            ->excludes(policy);
   command->add_flag("--resume", arguments->resume, "Go on from the newest checkpoint");
   command
       ->add_option("--from", arguments->weights_from,
                    "Start from weights of Hugging Face (model.safetensors)")
+      ->check(has_name())
       ->type_name("FOLDER");
-  command->add_option("--log", arguments->log, "Write every event and decision")->type_name("FILE");
+  command->add_option("--log", arguments->log, "Write every event and decision")
+      ->check(has_name())
+      ->type_name("FILE");
   command->add_option("--replay", arguments->replay, "Force the picks of a log")
+      ->check(has_name())
       ->type_name("LOG")
       ->excludes(policy)
       ->excludes(order);
   command->add_option("--trace", arguments->trace, "Write the timeline for ui.perfetto.dev")
+      ->check(has_name())
       ->type_name("FILE");
   command->add_option("--trace-steps", arguments->trace_steps, "Of so many steps")
       ->check(CLI::Range(1, 1000))
@@ -175,10 +184,12 @@ Action add_search(CLI::App& app, Console& console) {
   command
       ->add_option("--store", arguments->store,
                    "Keep step times in this file, and go on from what it holds")
+      ->check(has_name())
       ->type_name("FILE");
   command
       ->add_option("--export", arguments->export_folder,
                    "Write the best plan as a scenario, and as Megatron-LM and Slurm scripts")
+      ->check(has_name())
       ->type_name("FOLDER");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   add_diagnostics(*command, arguments->json_diagnostics);
@@ -200,6 +211,7 @@ Action add_plan(CLI::App& app, Console& console) {
   command->add_flag("--mixes", arguments->mixes, "Also two kinds of machines in one job");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_option("--html", arguments->html, "Write a page that stands alone")
+      ->check(has_name())
       ->type_name("FILE");
   add_diagnostics(*command, arguments->json_diagnostics);
   command->footer(kPlanExamples);
@@ -272,7 +284,9 @@ Action add_topology(CLI::App& app, const World& world, Console& console) {
   show->add_option("--set", arguments->settings, "Set a key of the scenario: cluster.nodes=4")
       ->take_all()
       ->allow_extra_args(false);
-  show->add_option("--svg", arguments->svg, "Write the picture")->type_name("FILE");
+  show->add_option("--svg", arguments->svg, "Write the picture")
+      ->check(has_name())
+      ->type_name("FILE");
   show->add_flag("--json", arguments->json, "One JSON object on stdout: vertices and links");
   add_diagnostics(*show, arguments->json_diagnostics);
   return [arguments, &world, &console] { return topology_command(*arguments, world, console); };

@@ -103,10 +103,10 @@ Read read_simgrid(const std::string& file, const std::string& text) {
 void add_slurm(const scenarios::SlurmTopology& topology, NetworkDescription& out) {
   const std::string name = topology.name.empty() ? "topology" : topology.name;
   out.facts.emplace_back(
-      name,
-      fmt::format("{}{}: {} switches or blocks, {} with nodes, {} nodes, roots {}", topology.kind,
-                  topology.is_default ? " (default)" : "", topology.switches.size(),
-                  topology.num_leaves(), topology.num_nodes(), listed(topology.roots())));
+      name, fmt::format("{}{}: {} switches or blocks, {} with nodes, {}, roots {}", topology.kind,
+                        topology.is_default ? " (default)" : "", topology.switches.size(),
+                        topology.num_leaves(), format_counted(topology.num_nodes(), "node"),
+                        listed(topology.roots())));
   if (topology.kind == "tree" && topology.roots().size() > 1) {
     out.warnings.push_back(
         fmt::format("{}: no switch joins the islands under {}", name, listed(topology.roots())));

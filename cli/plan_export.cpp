@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/files.h"
+#include "model/counted.h"
 #include "model/hardware.h"
 #include "model/layer_split.h"
 #include "scenarios/document.h"
@@ -375,13 +376,14 @@ std::vector<std::string> megatron_arguments(const Job& job, const Plan& plan) {
 std::string megatron_script(const Job& job, const Plan& plan) {
   return fmt::format(
              "#!/bin/bash\n"
-             "# {} GPUs: tensor {}, pipeline {}, context {}, data {}.\n{}"
+             "# {}: tensor {}, pipeline {}, context {}, data {}.\n{}"
              "{}GPUS_PER_NODE={}\nNUM_NODES={}\n"
              "MASTER_ADDR=${{MASTER_ADDR:-localhost}}\nMASTER_PORT=${{MASTER_PORT:-6000}}\n"
              "NODE_RANK=${{NODE_RANK:-0}}\n"
              "WORLD_SIZE=$((GPUS_PER_NODE*NUM_NODES))\n\n",
-             job.cluster.num_gpus(), plan.tensor, plan.pipeline, plan.context, plan.data,
-             remarks(plan), connections_line(job, plan), gpus_per_node(job), num_nodes(job)) +
+             model::counted(job.cluster.num_gpus(), "GPU"), plan.tensor, plan.pipeline,
+             plan.context, plan.data, remarks(plan), connections_line(job, plan),
+             gpus_per_node(job), num_nodes(job)) +
          argument_array(job, plan) +
          "\ntorchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NUM_NODES \\\n"
          "    --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT \\\n"
@@ -409,12 +411,12 @@ std::string slurm_script(const Job& job, const Plan& plan) {
 std::string train_script(const Job& job, const Plan& plan) {
   return fmt::format(
       "#!/bin/bash\n"
-      "# {} ranks of `megatwin train`, {} a machine. Options of mpirun, such as --hostfile, go "
+      "# {} of `megatwin train`, {} a machine. Options of mpirun, such as --hostfile, go "
       "into\n"
       "# MPIRUN_ARGS, another megatwin into MEGATWIN, and options of train behind the name.\n"
       "exec mpirun -n {} --map-by ppr:{}:node --bind-to none ${{MPIRUN_ARGS}} \\\n"
       "    \"${{MEGATWIN:-megatwin}}\" train \"$(dirname \"$0\")/plan.yaml\" \"$@\"\n",
-      plan.gpus(), gpus_per_node(job), plan.gpus(), gpus_per_node(job));
+      model::counted(plan.gpus(), "rank"), gpus_per_node(job), plan.gpus(), gpus_per_node(job));
 }
 
 void export_plan(const ExportSource& source, const Job& job, const Plan& plan,

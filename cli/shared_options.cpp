@@ -37,4 +37,11 @@ void add_diagnostics(CLI::App& command, bool& as_json) {
       ->type_name("FORMAT");
 }
 
+CLI::Validator has_name() {
+  const auto fault_of = [](const std::string& name) {
+    return std::string(name.empty() ? "has an empty value; allowed: a name" : "");
+  };
+  return {fault_of, ""};
+}
+
 }  // namespace megatwin::cli

@@ -15,6 +15,9 @@ CLI::Option* add_policy(CLI::App& command, std::vector<std::string>& settings);
 void add_memory_margin(CLI::App& command, double& margin);
 void add_threads(CLI::App& command, int& num_threads);
 void add_diagnostics(CLI::App& command, bool& as_json);
+// The check of an option that names a file or a folder. Empty, as a shell variable that is not set
+// leaves it, it would read as if the option were not there.
+CLI::Validator has_name();
 
 }  // namespace megatwin::cli
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/assert.h"
+#include "model/counted.h"
 
 namespace megatwin::exec {
 namespace {
@@ -54,10 +55,10 @@ std::vector<std::string> window_problems(const WindowSetup& setup) {
   const std::string needs =
       "; a sequence of " + std::to_string(setup.sequence_length) + " needs one more";
   if (windows_in(rest, setup.sequence_length) == 0) {
-    problems.push_back("there are " + std::to_string(rest) + " tokens to train on" + needs);
+    problems.push_back("there are " + model::counted(rest, "token") + " to train on" + needs);
   }
   if (setup.held_out > 0 && windows_in(held_out, setup.sequence_length) == 0) {
-    problems.push_back("the held-out part has " + std::to_string(held_out) + " tokens" + needs);
+    problems.push_back("the held-out part has " + model::counted(held_out, "token") + needs);
   }
   return problems;
 }

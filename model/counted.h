@@ -8,9 +8,10 @@
 
 namespace megatwin::model {
 
-// The plural takes an s.
+// The plural takes an s, after ch an es.
 inline std::string counted(std::int64_t count, std::string_view noun) {
-  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+  const char* plural = noun.ends_with("ch") ? "es" : "s";
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : plural);
 }
 
 }  // namespace megatwin::model

@@ -65,9 +65,10 @@ class MixedPlanChecker {
     }
     const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     if (sum * plan_.micro_batch != plan_.global_batch) {
-      refuse("plan.micro_batches_per_replica holds ", sum, " micro-batches of plan.micro_batch ",
-             plan_.micro_batch, " = ", counted(sum * plan_.micro_batch, "sequence"),
-             "; plan.global_batch is ", plan_.global_batch);
+      refuse("plan.micro_batches_per_replica holds ", counted(sum, "micro-batch"),
+             " of plan.micro_batch ", plan_.micro_batch, " = ",
+             counted(sum * plan_.micro_batch, "sequence"), "; plan.global_batch is ",
+             plan_.global_batch);
     }
     if (std::any_of(counts.begin(), counts.end(), [](std::int64_t n) { return n < 1; })) {
       refuse("plan.micro_batches_per_replica: every replica needs at least 1 micro-batch");

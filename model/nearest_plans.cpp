@@ -74,7 +74,7 @@ class Differ {
     word("plan.overlap_p2p", from_.overlap_p2p ? "true" : "false",
          to_.overlap_p2p ? "true" : "false", 0.3);
     word("plan.recompute", recompute_text(from_), recompute_text(to_), cost_of_recompute());
-    word("plan.precision", name_of(from_.precision), name_of(to_.precision), 1);
+    word("plan.precision", name_of(from_.precision), name_of(to_.precision), cost_of_precision());
     word("policy.schedule", name_of(from_.schedule), name_of(to_.schedule), 0.6);
     list("plan.tensor_per_stage", from_.tensor_per_stage, to_.tensor_per_stage);
     list("plan.micro_batches_per_replica", from_.micro_batches_per_replica,
@@ -95,6 +95,14 @@ class Differ {
     if (to_.recompute != RecomputeKind::Full) return 0.4;
     if (to_.recompute_layers == 0) return 0.6;
     return 0.45 + 0.001 * std::min(to_.recompute_layers, 100);
+  }
+
+  // Products in half as many bits are nearer than in a quarter; so is what else is of one kind.
+  double cost_of_precision() const {
+    const double wider =
+        ratio(size_of(gemm_type(to_.precision)) / size_of(gemm_type(from_.precision)));
+    const bool same_base = base_type(to_.precision) == base_type(from_.precision);
+    return 1 + 0.2 * std::abs(std::log2(wider)) + (same_base ? 0 : 0.1);
   }
 
   void add(const std::string& change, double cost, std::string_view key) {

@@ -398,7 +398,7 @@ void PlanChecker::check_precision_on(const Gpu& gpu, Precision precision) {
   const bool needs_blackwell = precision == Precision::Mxfp8 || precision == Precision::Nvfp4;
   if (needs_blackwell && gpu.architecture != GpuArchitecture::Blackwell) {
     refuse({PlanKey::Precision}, "plan.precision ", name_of(precision), " needs a Blackwell GPU; ",
-           gpu.name, " is none");
+           gpu.name, " is none", peak.fp8.value > 0 ? "; fp8 it has" : "");
     return;
   }
   const bool has_type = gpu.peak_of(type).value > 0;

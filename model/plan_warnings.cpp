@@ -14,6 +14,11 @@
 namespace megatwin::model {
 namespace {
 
+constexpr std::string_view kUnaligned =
+    "miss the 16-byte loads of the tensor cores and run at a fraction of the rate";
+// Of any kernel of FlashAttention. Source: its README, "All head dimensions up to 256".
+constexpr std::int64_t kFusedHeadMax = 256;
+
 class PlanWarnings {
  public:
   PlanWarnings(const Transformer& transformer, const Plan& plan, const Cluster& cluster,
@@ -46,6 +51,7 @@ class PlanWarnings {
   void warn_of_alignment();
   void warn_of_row(std::string_view what, std::int64_t length, std::int64_t multiple,
                    std::string_view how);
+  std::string unquantised(std::int64_t length) const;
   void warn_of_schedule();
   void warn_of_states();
   void warn_of_experts();
@@ -129,6 +135,20 @@ void PlanWarnings::warn_of_row(std::string_view what, std::int64_t length, std::
        (length / multiple + 1) * multiple, " would do");
 }
 
+// What becomes of a layer whose rows the recipe's library does not take.
+std::string PlanWarnings::unquantised(std::int64_t length) const {
+  if (length % layer_multiple(plan_.precision) == 0) {
+    return "layers with such rows are priced in " +
+           std::string(name_of(gemm_type(plan_.precision))) +
+           " with their last blocks padded, but Transformer Engine refuses them";
+  }
+  std::string text =
+      "layers with such rows are priced in 16 bits, as torchao runs them; Transformer Engine "
+      "refuses them";
+  if (length % 8 != 0) text += "; their products " + std::string(kUnaligned);
+  return text;
+}
+
 // Rows that products read and write, on one tensor rank. Source: cuBLAS, "Tensor Core usage":
 // 16-byte loads; Transformer Engine and torchao for quantised rows.
 void PlanWarnings::warn_of_alignment() {
@@ -136,13 +156,10 @@ void PlanWarnings::warn_of_alignment() {
   const bool half = size_of(base_type(plan_.precision)).value == 2;
   const std::int64_t quantised = operand_multiple(plan_.precision);
   const auto check = [&](std::string_view what, std::int64_t length) {
-    if (quantised > 1 && length > 0 && length % quantised != 0) {
-      warn_of_row(what, length, quantised,
-                  "Transformer Engine does not quantise it, torchao leaves the layer in 16 bits");
+    if (quantised > 1 && length % quantised != 0) {
+      warn_of_row(what, length, quantised, unquantised(length));
     } else if (half) {
-      warn_of_row(what, length, 8,
-                  "products with it miss the 16-byte loads of the tensor cores and run at a "
-                  "fraction of the rate");
+      warn_of_row(what, length, 8, "products with it " + std::string(kUnaligned));
     }
   };
   check("the hidden size", transformer_.hidden_size);
@@ -164,8 +181,7 @@ void PlanWarnings::warn_of_alignment() {
                                 .vocab_divisible_by = vocabulary_unit(software_)};
   if (half) {
     warn_of_row("the vocabulary", padded_vocab_size(transformer_, sharding) / head_tensor, 8,
-                "the head's products miss the 16-byte loads of the tensor cores and run at a "
-                "fraction of the rate");
+                "the head's products " + std::string(kUnaligned));
   }
   // Fused kernels are built for multiples of 32; the products of unfused attention read the rows.
   const std::int64_t head =
@@ -198,7 +214,7 @@ void PlanWarnings::warn_of_schedule() {
   }
   if (zero_bubble && p == 1) warn("a zero-bubble schedule has no effect with plan.pipeline 1");
   if (p > 1 && m < p && !interleaved) {
-    warn("only ", m, " micro-batches for ", p,
+    warn("only ", counted(m, "micro-batch"), " for ", p,
          " pipeline stages: some stages never work at "
          "the same time; at least plan.global_batch ",
          plan_.micro_batch * plan_.data * p, " fills the pipeline");
@@ -263,6 +279,14 @@ void PlanWarnings::warn_of_kernels() {
     warn(
         "plan.recompute selective changes nothing with fused attention: the scores that it "
         "would drop are never stored");
+  }
+  const auto& latent = transformer_.latent;
+  const std::int64_t head =
+      latent ? latent->qk_nope_head_dim + latent->qk_rope_head_dim : transformer_.head_dim;
+  if (fused && head > kFusedHeadMax) {
+    warn("the head size ", head, " is above ", kFusedHeadMax,
+         ", where FlashAttention ends: attention is priced as a fused kernel at the rate of ",
+         kFusedHeadMax, ", an extrapolation; software.attention unfused has no such limit");
   }
   for (const NodeGroup& group : cluster_.groups) {
     if (fused && group.gpu.architecture == GpuArchitecture::Volta) {

@@ -105,11 +105,14 @@ std::int64_t operand_multiple(Precision precision) {
   return 1;
 }
 
-DataType linear_type(Precision precision, const LinearLayer& layer) {
+std::int64_t layer_multiple(Precision precision) {
   // Blocks at the edge are padded; the units themselves take 16 elements of fp8, 32 of fp4.
-  const std::int64_t multiple = gemm_type(precision) == DataType::Fp4   ? 32
-                                : gemm_type(precision) == DataType::Fp8 ? 16
-                                                                        : 1;
+  const DataType type = gemm_type(precision);
+  return type == DataType::Fp4 ? 32 : type == DataType::Fp8 ? 16 : 1;
+}
+
+DataType linear_type(Precision precision, const LinearLayer& layer) {
+  const std::int64_t multiple = layer_multiple(precision);
   const bool fits = layer.inputs % multiple == 0 && layer.outputs / layer.matrices % multiple == 0;
   return fits ? gemm_type(precision) : base_type(precision);
 }

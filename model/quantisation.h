@@ -55,6 +55,10 @@ struct CastTraffic {
 };
 CastTraffic cast_traffic(const Quantisation& recipe, double elements, OperandRole role);
 
+// Sizes of a layer must be multiples of so many elements for the tensor cores to take it in the
+// format of the recipe; 1 without quantisation. Layers of other sizes compute in 16 bits.
+std::int64_t layer_multiple(Precision precision);
+
 // Operands' rows must be multiples of so many elements; 1 without quantisation. Transformer Engine
 // refuses others, torchao leaves the layer in 16 bits.
 // Source: cuBLASLt, "FP8 data types: all dimensions multiples of 16"; Transformer Engine: blocks.

@@ -1,6 +1,7 @@
 #include "policies/order_file.h"
 
 #include "model/assert.h"
+#include "model/counted.h"
 #include "policies/order_walk.h"
 
 namespace megatwin::policies {
@@ -25,8 +26,9 @@ std::string token_problem(const PipelineShape& shape, const std::string& token) 
                                  : "an order with whole backward (F, B)");
   }
   if (task->micro_batch.value >= shape.micro_batches || task->chunk.value >= shape.model_chunks) {
-    return "'" + token + "' is out of range: there are " + std::to_string(shape.micro_batches) +
-           " micro-batches and " + std::to_string(shape.model_chunks) + " chunks, from 0";
+    return "'" + token + "' is out of range: there are " +
+           model::counted(shape.micro_batches, "micro-batch") + " and " +
+           model::counted(shape.model_chunks, "chunk") + ", from 0";
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/counted.h"
 #include "model/program/decoupled_sides.h"
 #include "policies/order_file.h"
 
@@ -38,14 +39,14 @@ std::vector<std::string> size_problems(const ProgramSpec& spec) {
     return problems;
   }
   if (std::ssize(spec.stages) != spec.pipeline) {
-    problems.push_back("costs are given for " + std::to_string(spec.stages.size()) +
-                       " stages, the plan has " + std::to_string(spec.pipeline));
+    problems.push_back("costs are given for " + model::counted(std::ssize(spec.stages), "stage") +
+                       ", the plan has " + std::to_string(spec.pipeline));
   }
   for (std::size_t stage = 0; stage < spec.stages.size(); ++stage) {
     const auto chunks = std::ssize(spec.stages[stage].chunks);
     if (chunks != spec.model_chunks) {
       problems.push_back("stage " + std::to_string(stage) + " has costs for " +
-                         std::to_string(chunks) + " chunks, the plan has " +
+                         model::counted(chunks, "chunk") + ", the plan has " +
                          std::to_string(spec.model_chunks));
     }
   }

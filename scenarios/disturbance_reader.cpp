@@ -1,6 +1,7 @@
 #include "scenarios/disturbance_reader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -18,6 +19,8 @@ using model::Disturbance;
 using model::DisturbanceKind;
 
 constexpr NumberRange kFactor{.min = 1, .max = 1e6};
+// No step takes eleven days; the clock counts nanoseconds for 292 years.
+constexpr model::Seconds kWindowMax{1e6};
 
 std::string shortly(double value) {
   char text[32];
@@ -129,13 +132,11 @@ class DisturbanceReader {
       return;
     }
     only_one_of("until", "duration");
-    if (const auto start = reader_.read("start", parse_time, Zero::Allowed)) {
-      d.start = model::round_to_instant(*start);
-    }
-    const auto until = reader_.read("until", parse_time);
-    const auto duration = reader_.read("duration", parse_time);
-    if (until) d.until = model::round_to_instant(*until);
-    if (duration) d.until = d.start + model::round_to_instant(*duration);
+    d.start = read_instant("start", Zero::Allowed).value_or(model::Instant{});
+    const auto until = read_instant("until");
+    const auto duration = read_instant("duration");
+    if (until) d.until = until;
+    if (duration) d.until = d.start + *duration;
     if (!d.until || d.start < *d.until) return;
     const bool by_duration = !until;
     const char* key = by_duration ? "duration" : "until";
@@ -143,6 +144,15 @@ class DisturbanceReader {
                      by_duration ? "is shorter than the nanosecond that the clock counts"
                                  : "is not after start, so that the disturbance never holds",
                      by_duration ? "1 ns or more" : "a time after start");
+  }
+
+  std::optional<model::Instant> read_instant(std::string_view key, Zero zero = Zero::Refused) {
+    const auto time = reader_.read(key, parse_time, zero);
+    if (!time) return std::nullopt;
+    if (*time <= kWindowMax) return model::round_to_instant(*time);
+    reader_.error_at(*reader_.find(key), key, "is beyond any step",
+                     "at most " + std::to_string(std::llround(kWindowMax.value)) + " s");
+    return std::nullopt;
   }
 
   static const char* why_without_window(DisturbanceKind kind) {

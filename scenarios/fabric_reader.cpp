@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "model/counted.h"
+
 namespace megatwin::scenarios {
 namespace {
 
@@ -52,7 +54,7 @@ void read_torus(MapReader& reader, const model::Cluster& cluster, Fabric& fabric
     if (product <= machines) product *= size;
   }
   if (machines == 0 || product == machines) return;
-  reader.error_at(node, "torus", "does not hold " + std::to_string(machines) + " machines",
+  reader.error_at(node, "torus", "does not hold " + model::counted(machines, "machine"),
                   "sizes whose product is the number of machines");
 }
 

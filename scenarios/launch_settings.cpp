@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/counted.h"
 #include "model/parameters.h"
 #include "scenarios/pipeline_layout.h"
 
@@ -254,7 +255,8 @@ void read_layout(SettingReader& reader, Plan& plan) {
   const auto pipeline = static_cast<std::size_t>(plan.pipeline);
   if (stages == 0 || stages % pipeline != 0 || stages / pipeline > 1000) {
     reader.warn("pipeline_model_parallel_layout '" + text + "' is none for " +
-                std::to_string(pipeline) + " stages, or has its ends elsewhere than at the ends");
+                model::counted(plan.pipeline, "stage") +
+                ", or has its ends elsewhere than at the ends");
     return;
   }
   plan.model_chunks = static_cast<int>(stages / pipeline);
@@ -274,7 +276,7 @@ void read_chunks(SettingReader& reader, Plan& plan) {
           static_cast<int>(std::min<std::int64_t>(per_rank / *layers_per_stage, 1000));
     } else {
       reader.warn("num_layers_per_virtual_pipeline_stage " + std::to_string(*layers_per_stage) +
-                  " does not divide the " + std::to_string(per_rank) + " layers of a stage");
+                  " does not divide the " + model::counted(per_rank, "layer") + " of a stage");
     }
   }
   if (reader.has("pipeline_model_parallel_layout")) read_layout(reader, plan);

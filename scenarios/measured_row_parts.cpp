@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/counted.h"
 #include "model/layer_split.h"
 #include "model/parameters.h"
 
@@ -308,13 +309,13 @@ void fill_plan(const MeasuredRow& row, Job& job, Diagnostics& problems) {
   if (plan.pipeline > 1 && job.transformer.num_layers % slots != 0) {
     plan.embedding_as_layer = plan.head_as_layer = true;
     if (model::is_layer_split_legal(job.transformer, plan)) {
-      job.assumptions.push_back(std::to_string(job.transformer.num_layers) + " layers over " +
+      job.assumptions.push_back(model::counted(job.transformer.num_layers, "layer") + " over " +
                                 std::to_string(slots) +
                                 " chunks: embedding and head placed as layers");
     } else {
       plan.embedding_as_layer = plan.head_as_layer = false;
       plan.layers_per_virtual_stage = front_filled(job.transformer.num_layers, slots);
-      job.assumptions.push_back(std::to_string(job.transformer.num_layers) + " layers over " +
+      job.assumptions.push_back(model::counted(job.transformer.num_layers, "layer") + " over " +
                                 std::to_string(slots) +
                                 " chunks: filled from the front, the rest with the head");
     }

@@ -113,6 +113,10 @@ model::Result<std::vector<Setting>> parse_sweep(const std::string& text) {
 
 namespace {
 
+// Only a written null takes a key away: an empty value is more often a shell variable that was not
+// set.
+bool says_null(std::string_view value) { return value.find_first_of("nN~") < value.find('#'); }
+
 // Takes the last key of `steps` away, so that it is as if it had not been written.
 model::Diagnostics remove_key(TreeNode& map, const std::string& option, const std::string& path,
                               const std::string& key) {
@@ -136,6 +140,10 @@ model::Diagnostics apply_setting(Document& document, const std::string& option,
   }
   model::Result<TreeNode> value = parse_yaml_value(option, setting.value);
   if (!value) return std::move(value).error();
+  if (value->kind == TreeKind::Null && !says_null(setting.value)) {
+    return {
+        problem(option, setting.path, "has an empty value", "a value; null takes the key away")};
+  }
   const Position position{.source = static_cast<int>(document.sources.size())};
   document.sources.push_back({option, setting.path + "=" + setting.value});
   const bool removes = value->kind == TreeKind::Null && steps->back().index < 0;

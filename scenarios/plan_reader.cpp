@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/counted.h"
+#include "model/precision_names.h"
 #include "scenarios/plan_sizes.h"
 #include "scenarios/policy_reader.h"
 
@@ -134,16 +135,7 @@ bool trains_in_fp16(Framework framework) {
 
 void read_precision(MapReader& reader, const PlanSurroundings& around, Plan& plan,
                     Remarks& remarks) {
-  static constexpr Word<Precision> kPrecisions[] = {{"fp32", Precision::Fp32},
-                                                    {"fp16", Precision::Fp16},
-                                                    {"bf16", Precision::Bf16},
-                                                    {"bf16-pure", Precision::Bf16Pure},
-                                                    {"amp-bf16", Precision::AmpBf16},
-                                                    {"fp8", Precision::Fp8PerTensor},
-                                                    {"fp8-current", Precision::Fp8Current},
-                                                    {"fp8-block", Precision::Fp8Block},
-                                                    {"mxfp8", Precision::Mxfp8},
-                                                    {"nvfp4", Precision::Nvfp4}};
+  static const auto kPrecisions = model::precision_words<Word<Precision>>();
   if (const TreeNode* node = reader.find("precision")) {
     if (const auto one = reader.word<Precision>(*node, "precision", kPrecisions)) {
       plan.precision = *one;

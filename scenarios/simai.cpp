@@ -5,6 +5,8 @@
 #include <charconv>
 #include <optional>
 
+#include "model/counted.h"
+
 namespace megatwin::scenarios {
 namespace {
 
@@ -241,8 +243,8 @@ model::Result<SimaiTopology> parse_simai_topology(const std::string& file, std::
   if (links != out.links) {
     out.warnings.push_back({.severity = Diagnostic::Severity::Warning,
                             .file = file,
-                            .message = "declares " + std::to_string(out.links) + " links and has " +
-                                       std::to_string(links)});
+                            .message = "declares " + model::counted(out.links, "link") +
+                                       " and has " + std::to_string(links)});
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/counted.h"
 #include "model/rank_layout.h"
 #include "sim/job_network.h"
 
@@ -168,6 +169,8 @@ class Chain {
 
   // Reductions that the network makes longer, by stage.
   void name_program() {
+    // Of several stretches the program holds what they cost on average.
+    const bool is_mean = disturbed_.stretches.size() > 1;
     int named = 0;
     for (std::size_t s = 0; s < disturbed_.program().stages.size(); ++s) {
       Seconds before, after;
@@ -182,7 +185,8 @@ class Chain {
         return;
       }
       lines_.push_back("data-parallel traffic of stage " + std::to_string(s) +
-                       ", hidden or not, takes " + change(before, after));
+                       ", hidden or not, takes " + (is_mean ? "on average over the step " : "") +
+                       change(before, after));
     }
   }
 
@@ -192,11 +196,20 @@ class Chain {
       const auto same =
           std::find_if(plain_.links.begin(), plain_.links.end(),
                        [&](const LinkLoad& other) { return other.link == load.link; });
-      const Seconds before = same == plain_.links.end() ? Seconds{} : same->delay;
-      if (load.delay <= before || ++named > kLinksNamed) continue;
-      lines_.push_back(load.link + " (" + text("%.3g GB/s", load.capacity.value / 1e9) + ", " +
-                       std::to_string(load.num_users) + " users) delays its flows by " +
-                       in_ms(load.delay - before) + " in all, first " + load.first_delayed);
+      const bool known =
+          same != plain_.links.end() && same->of_one_collective == load.of_one_collective;
+      const LinkLoad before = known ? *same : LinkLoad{};
+      if (load.delay <= before.delay || ++named > kLinksNamed) continue;
+      const std::string link = load.link + " (" + text("%.3g GB/s", load.capacity.value / 1e9) +
+                               ", " + model::counted(load.num_users, "user") + ")";
+      if (load.of_one_collective) {
+        lines_.push_back(link + " makes " + load.first_delayed + " take " +
+                         text("%.2f times as long as alone", load.slowdown) +
+                         (known ? text(" instead of %.2f times", before.slowdown) : ""));
+      } else {
+        lines_.push_back(link + " delays its flows by " + in_ms(load.delay - before.delay) +
+                         " in all; the first that it delays are " + load.first_delayed);
+      }
     }
   }
 

@@ -75,13 +75,15 @@ class Round {
       span = std::max(span, end);
     }
     answer.links = ways_.loads(flows, finish, span, kLinksOfGroup);
+    for (LinkLoad& load : answer.links) load.of_one_collective = true;
     return answer;
   }
 
  private:
   model::Result<bool> add_user(const model::FlowKey& key, BytesPerSecond rate, int stage) {
     MEGATWIN_TRY(const JobNetwork::Way way, network_.way(key));
-    const FlowUser user{.kind = FlowUser::Kind::Group, .stage = stage, .rank = key.from};
+    const FlowUser user{
+        .kind = FlowUser::Kind::Group, .group = kind_, .stage = stage, .rank = key.from};
     users_.emplace_back(ways_.add({{way.route, std::min(rate, way.undisturbed)}}, user), stage);
     return true;
   }

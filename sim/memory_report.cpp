@@ -204,9 +204,14 @@ void fill_memory(const Job& job, const std::vector<model::JobProgram>& programs,
   report.fits = report.memory_peak <= report.memory_limit;
 }
 
+std::string in_gib(Bytes bytes) {
+  const long long tenths = std::llround(bytes.value / (1024.0 * 1024 * 1024) * 10);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
+}
+
 PlanRefusal refuse_illegal(const std::vector<std::string>& problems) {
   return {.code = "illegal_plan",
-          .message = "the plan is illegal for this model and cluster",
+          .message = "the model or the cluster does not allow it",
           .reasons = problems};
 }
 
@@ -228,11 +233,6 @@ PlanRefusal refuse_step(const model::Diagnostics& faults) {
 }
 
 namespace {
-
-std::string in_gib(Bytes bytes) {
-  const long long tenths = std::llround(bytes.value / (1024.0 * 1024 * 1024) * 10);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
-}
 
 // However the job is cut, its parameters, gradients and optimizer states have to be somewhere once.
 std::string fewest_gpus(const Job& job, const SimulationReport& report) {

@@ -31,6 +31,9 @@ model::Bytes rank_memory_peak(const model::Job& job, const model::StageCost& cos
 void fill_memory(const model::Job& job, const std::vector<model::JobProgram>& programs,
                  const PipelineResult& result, SimulationReport& report);
 
+// "61.3 GiB", for reasons.
+std::string in_gib(model::Bytes bytes);
+
 PlanRefusal refuse_illegal(const std::vector<std::string>& problems);
 
 // What run_step() did not simulate: a network, or a step of years.

@@ -10,8 +10,10 @@
 namespace megatwin::sim {
 
 // For an illegal plan and one that does not fit. Of a decoupled one: other tensor sizes of its two
-// sides, then the plans near it that run both passes on the same ranks. Leaves a plan with a policy
-// of the user's own alone: its library is not run for plans that nobody asked for.
+// sides; else other stages, pipelines a side, micro-batches and recomputation, of 100 simulated;
+// else one on more machines, and the plans near it that run both passes on the same ranks. Leaves a
+// plan with a policy of the user's own alone: its library is not run for plans that nobody asked
+// for.
 void look_for_others(const model::Job& job, PlanRefusal& refusal);
 
 // For ranks that wait for each other: more receive slots.

@@ -27,14 +27,16 @@ model::Watts host_power(const model::NodeGroup& machine) {
 }
 
 void fill_power(const model::Job& job, SimulationReport& report) {
-  model::Seconds tensor, memory;
+  model::Seconds tensor, memory, communication;
   for (const ComputeShare& share : report.compute_shares) {
     const bool waits = share.name == "memory-bound kernels" || share.name == "host launches";
-    (waits ? memory : tensor) += share.time;
+    // The others wait for the slow GPU in their collectives.
+    const bool slowed = share.name == "slowed by disturbances";
+    (slowed ? communication : waits ? memory : tensor) += share.time;
   }
   const StepBreakdown& parts = report.breakdown;
   memory += parts.optimizer;
-  const model::Seconds communication =
+  communication +=
       parts.exposed_tp + parts.exposed_pp + parts.exposed_dp + parts.exposed_ep + parts.exposed_cp;
   const model::Seconds idle = parts.bubble + parts.other;
   // Of several kinds of GPU each is at the critical rank's share of its own limit: an upper

@@ -83,18 +83,25 @@ StageSums sums_of(const PricedStage& stage) {
   return sums;
 }
 
-void fill_shares(const StageSums& sums, double m, SimulationReport& report) {
+// Prices are of a rank that nothing slows: what a disturbance adds to the compute is the rest.
+void fill_shares(const StageSums& sums, double m, bool is_disturbed, SimulationReport& report) {
   report.compute_shares = {{"matrix products", m * sums.gemm},
                            {"attention", m * sums.attention},
                            {"memory-bound kernels", m * sums.memory_bound},
                            {"recomputation", m * sums.recompute},
                            {"slowed by communication", m * sums.contention},
                            {"host launches", m * sums.host}};
+  if (!is_disturbed) return;
+  Seconds rest = report.breakdown.compute;
+  for (const ComputeShare& share : report.compute_shares) rest = rest - share.time;
+  const double rounding = 1e-6 * report.breakdown.compute.value;
+  if (std::abs(rest.value) <= rounding) return;
+  report.compute_shares.push_back({"slowed by disturbances", rest});
 }
 
 // The parts of the busiest rank's step. The simulator says when its lane worked, waited and idled;
 // the prices say what the work was.
-void fill_breakdown(const JobProgram& program, const RankResult& rank, int stage,
+void fill_breakdown(const Job& job, const JobProgram& program, const RankResult& rank, int stage,
                     SimulationReport& report) {
   const StageSums sums = sums_of(program.stages[stage]);
   const double m = program.spec.micro_batches;
@@ -120,7 +127,7 @@ void fill_breakdown(const JobProgram& program, const RankResult& rank, int stage
                   (parts.exposed_tp + parts.exposed_ep + parts.exposed_cp + parts.exposed_pp +
                    parts.exposed_dp + parts.optimizer + parts.bubble + parts.other);
   report.bubble_fraction = ratio(parts.bubble / report.step_time);
-  fill_shares(sums, m, report);
+  fill_shares(sums, m, !job.disturbances.empty(), report);
 }
 
 // Without the schedule (`--without pipeline`) the busiest rank waits for no other: all that its
@@ -194,6 +201,24 @@ void fill_names(const Job& job, SimulationReport& report) {
     }
   }
   report.network = std::string(model::name_of(job.network));
+}
+
+// Products of a rank's experts are launched one by one, whatever the stack: grouped products loop
+// over the experts on the host.
+void warn_of_launches(const Job& job, SimulationReport& report) {
+  constexpr double kWorthTelling = 0.25;
+  if (!job.transformer.experts) return;
+  const std::int64_t experts = job.transformer.experts->num_experts / job.plan.expert;
+  for (const ComputeShare& share : report.compute_shares) {
+    const double part = ratio(share.time / report.step_time);
+    if (share.name != "host launches" || part < kWorthTelling || experts < 2) continue;
+    report.warnings.push_back(
+        "host launches take " + std::to_string(std::lround(100 * part)) +
+        " % of the step: every product of the " + std::to_string(experts) +
+        " experts of a rank is a launch of its own, and they are small; fewer experts a rank (a "
+        "larger plan.expert) or a larger plan.micro_batch help, or software.cuda_graphs true where "
+        "the run captures its kernels");
+  }
 }
 
 void fill_parameters(const Job& job, const JobProgram& program, SimulationReport& report) {
@@ -323,7 +348,8 @@ model::Result<SimulationReport> report_of(const Job& given, const SimulateOption
   const int stage = result.ranks[run.unit].stage.value;
   report.critical_stage = stage;
   report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
-  fill_breakdown(program, result.ranks[run.unit], stage, report);
+  fill_breakdown(job, program, result.ranks[run.unit], stage, report);
+  warn_of_launches(job, report);
   if (!options.effects.pipeline_schedule) leave_out_schedule(report);
   if (!job.disturbances.empty()) {
     MEGATWIN_TRY(const StepRun plain, run_step(undisturbed(job), how));

@@ -106,6 +106,7 @@ model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
         const int replica = layout.coordinates(lane.key.from).data;
         lanes.handles_[as_index(replica * p + stage) * kTaskTrafficKinds + kind].push_back(
             ways.add(by_stretch, {.kind = FlowUser::Kind::InTasks,
+                                  .group = kKinds[kind],
                                   .stage = stage,
                                   .replica = replica,
                                   .rank = lane.key.from}));

@@ -144,7 +144,10 @@ std::string format_percent_change(double fraction) {
   return fmt::format("{:+.1f} %", fraction * 100);
 }
 
-std::string format_factor(double factor) { return fmt::format("{:.2f}×", factor); }
+std::string format_factor(double factor) {
+  if (factor >= 99.995) return format_count(std::llround(factor)) + "×";
+  return fmt::format("{:.2f}×", factor);
+}
 
 std::string format_tokens_per_second(double rate) { return digits(rate) + " tokens/s"; }
 
@@ -156,6 +159,10 @@ std::string format_count(std::int64_t count) {
     text.insert(at, ",");
   }
   return text;
+}
+
+std::string format_counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
 }
 
 std::string format_parameters(std::int64_t count) {

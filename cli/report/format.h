@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/units.h"
@@ -41,10 +42,11 @@ std::string format_carbon(double kilograms);               // "349 t CO2e"
 std::string format_usd(model::Usd price);                  // "$2.41"
 std::string format_percent(double fraction);               // 0.431 → "43.1 %"
 std::string format_percent_change(double fraction);  // −0.05 → "-5.0 %", 0.1 → "+10.0 %"
-std::string format_factor(double factor);            // "1.97×"
+std::string format_factor(double factor);            // "1.97×", "1,206,482×"
 std::string format_tokens_per_second(double rate);   // "498,073 tokens/s"
 std::string format_count(std::int64_t count);        // "1,048,576"
-std::string format_parameters(std::int64_t count);   // "70.6 billion"
+std::string format_counted(std::int64_t count, std::string_view noun);  // "1 step", "2,000 steps"
+std::string format_parameters(std::int64_t count);                      // "70.6 billion"
 
 // For the ticks of an axis whose title has the unit: "498k", "1.2M"; "85 %".
 std::string format_short(double value);

@@ -56,8 +56,8 @@ class Plot {
     svg += x_labels() + line("ideal", chart_.ideal) + line("real", chart_.value);
     for (const ScalingPoint& point : curve_.points) {
       svg += fmt::format(
-          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{} GPUs: {}</title></circle>",
-          x(point.gpus), y(chart_.value(point)), format_count(point.gpus),
+          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{}: {}</title></circle>",
+          x(point.gpus), y(chart_.value(point)), format_counted(point.gpus, "GPU"),
           chart_.label(chart_.value(point)));
     }
     return svg + "</svg></figure>";

@@ -42,22 +42,27 @@ std::string disturbance_part(const sim::SimulationReport& report) {
           html_list(disturbed.chain));
 }
 
+// Its delay beside the worst; of a closed form only how many times as long it takes is known.
+std::string link_row(const sim::LinkLoad& load, model::Seconds worst) {
+  if (load.of_one_collective) return row(load.link, "", format_factor(load.slowdown));
+  const double share = worst.value > 0 ? model::ratio(load.delay / worst) : 0;
+  return row(
+      load.link, stacked_bar({{"n-delay", format_time(load.delay), share}}, load.link),
+      fmt::format("{} <small>{} busy</small>", format_time(load.delay), format_percent(load.full)));
+}
+
 std::string links_part(const sim::SimulationReport& report) {
   const model::Seconds worst = report.links.front().delay;
   std::string html;
   for (const sim::LinkLoad& load : report.links) {
-    const double share = worst.value > 0 ? model::ratio(load.delay / worst) : 0;
-    html += row(load.link, stacked_bar({{"n-delay", format_time(load.delay), share}}, load.link),
-                fmt::format("{} <small>{} busy</small>", format_time(load.delay),
-                            format_percent(load.full)));
-    html += fmt::format(
-        "<details class=\"users\"><summary>{:.4g} GB/s; {} users would want {:.4g} GB/s"
-        "</summary>{}</details>",
-        load.capacity.value / 1e9, load.num_users, load.demand.value / 1e9, html_list(load.users));
+    html += link_row(load, worst);
+    html += fmt::format("<details class=\"users\"><summary>{}</summary>{}</details>",
+                        link_users(load), html_list(load.users));
   }
   return html_section("Links that delay traffic",
                       "The worst first: the delay that its users suffer in all, and the share of "
-                      "the step that the link is full.",
+                      "the step that the link is full. Of collectives that are known by closed "
+                      "forms, how many times as long they take as alone.",
                       html);
 }
 
@@ -102,7 +107,8 @@ std::string goodput_part(const sim::GoodputReport& goodput, const ReportSection&
         part.css_class, part.name, share, format_duration(part.share * goodput.job.span));
   }
   return html_section(text.title,
-                      fmt::format("Where the time goes, on average over {} seeds.", goodput.seeds),
+                      fmt::format("Where the time goes, on average over {}.",
+                                  format_counted(goodput.seeds, "seed")),
                       "<div class=\"tall\">" + stacked_bar(slices, "where the time goes") +
                           "</div><table class=\"values\"><tbody>" + rows + "</tbody></table>" +
                           spread_row(goodput) + html_list(text.lines));

@@ -112,10 +112,10 @@ std::string share_table(const ShareTable& table) {
 std::string footer(const sim::SimulationReport& report) {
   return fmt::format(
       "<p class=\"hint\">{} parameters, {} of them active. Every figure is simulated: engine {}, "
-      "network {}, {} ranks, {} events.</p>\n",
+      "network {}, {}, {}.</p>\n",
       format_parameters(report.parameters_total), format_parameters(report.parameters_active),
-      escape_html(report.engine), escape_html(report.network), format_count(report.ranks_simulated),
-      format_count(report.events));
+      escape_html(report.engine), escape_html(report.network),
+      format_counted(report.ranks_simulated, "rank"), format_counted(report.events, "event"));
 }
 
 std::string run_body(const sim::SimulationReport& report) {

@@ -9,13 +9,20 @@
 namespace megatwin::cli {
 namespace {
 
+std::string link_line(const sim::LinkLoad& load) {
+  const std::string users = link_users(load);
+  if (load.of_one_collective) {
+    return fmt::format("{}: {}; makes {} take {:.2f} times as long as alone", load.link, users,
+                       load.first_delayed, load.slowdown);
+  }
+  return fmt::format("{}: {}; {} busy, delays them by {} in all", load.link, users,
+                     format_percent(load.full), format_time(load.delay));
+}
+
 ReportSection links_section(const sim::SimulationReport& report) {
   ReportSection section{.title = "Links that delay traffic, the worst first", .lines = {}};
   for (const sim::LinkLoad& load : report.links) {
-    std::string line = fmt::format(
-        "{}: {:.4g} GB/s, {} busy, {} users would want {:.4g} GB/s; delays them by {} in all",
-        load.link, load.capacity.value / 1e9, format_percent(load.full), load.num_users,
-        load.demand.value / 1e9, format_time(load.delay));
+    std::string line = link_line(load);
     for (const std::string& user : load.users) line += fmt::format("\n      {}", user);
     section.lines.push_back(std::move(line));
   }
@@ -48,10 +55,10 @@ ReportSection goodput_section(const sim::GoodputReport& goodput) {
       format_duration(goodput.best_simulated)));
   const sim::GoodputSpread& spread = goodput.spread;
   lines.push_back(fmt::format(
-      "goodput {} on average, {} to {} in nine of ten runs ({} seeds from {}); closed form {}, "
+      "goodput {} on average, {} to {} in nine of ten runs ({} from {}); closed form {}, "
       "effective training time ratio {}",
       format_percent(spread.mean), format_percent(spread.p05), format_percent(spread.p95),
-      goodput.seeds, goodput.first_seed, format_percent(goodput.expected),
+      format_counted(goodput.seeds, "seed"), goodput.first_seed, format_percent(goodput.expected),
       format_percent(goodput.expected_ratio)));
   lines.push_back(fmt::format(
       "lost: {} to work done again, {} to checkpoints, {} to detection and restart, {} waiting for "
@@ -73,6 +80,8 @@ void write_links(JsonWriter& json, const sim::SimulationReport& report) {
     json.member("carried_bytes", load.carried.value);
     json.member("busy_fraction", load.full);
     json.member("delay_s", load.delay.value);
+    json.member("of_one_collective", load.of_one_collective);
+    if (load.of_one_collective) json.member("slowdown", load.slowdown);
     json.member("num_users", load.num_users);
     json.member("users", load.users);
     json.end_object();
@@ -110,6 +119,11 @@ void write_goodput(JsonWriter& json, const sim::GoodputReport& goodput) {
 }
 
 }  // namespace
+
+std::string link_users(const sim::LinkLoad& load) {
+  return fmt::format("{:.4g} GB/s, {} would want {:.4g} GB/s", load.capacity.value / 1e9,
+                     format_counted(load.num_users, "user"), load.demand.value / 1e9);
+}
 
 std::vector<ReportSection> network_sections(const sim::SimulationReport& report) {
   std::vector<ReportSection> sections;

@@ -18,6 +18,9 @@ struct ReportSection {
 };
 std::vector<ReportSection> network_sections(const sim::SimulationReport& report);
 
+// "12.5 GB/s, 8 users would want 46.44 GB/s".
+std::string link_users(const sim::LinkLoad& load);
+
 // network_flows, links, disturbances, goodput.
 void write_network_members(JsonWriter& json, const sim::SimulationReport& report);
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "model/counted.h"
 #include "model/data_type.h"
 
 namespace megatwin::cli {
@@ -51,7 +52,7 @@ std::string describe(const model::Plan& plan) {
   if (plan.recompute != model::RecomputeKind::None) {
     std::string text = fmt::format("recompute {}", model::name_of(plan.recompute));
     if (plan.recompute_layers > 0)
-      text += fmt::format(" ({} layers a chunk)", plan.recompute_layers);
+      text += fmt::format(" ({} a chunk)", model::counted(plan.recompute_layers, "layer"));
     parts.push_back(std::move(text));
   }
   return join(parts, " · ");

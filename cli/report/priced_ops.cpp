@@ -1,6 +1,8 @@
 #include "cli/report/priced_ops.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -57,10 +59,19 @@ std::string gemm_text(const model::GemmShape& shape) {
 }
 
 std::string attention_text(const model::AttentionShape& shape) {
-  return fmt::format("{} sequences, {} heads ({} key-value) of {}, {} × {} tokens{}",
-                     format_count(shape.batch), shape.heads, shape.key_value_heads, shape.qk_dim,
-                     format_count(shape.query_length), format_count(shape.key_length),
-                     shape.causal ? ", causal" : "");
+  return fmt::format("{}, {} ({} key-value) of {}, {} × {}{}",
+                     format_counted(shape.batch, "sequence"), format_counted(shape.heads, "head"),
+                     shape.key_value_heads, shape.qk_dim, format_count(shape.query_length),
+                     format_counted(shape.key_length, "token"), shape.causal ? ", causal" : "");
+}
+
+bool is_alike(const sim::PricedOp& a, const sim::PricedOp& b) {
+  const auto numbers = [](const sim::PricedOp& priced) {
+    const model::MicroOp& op = priced.op;
+    return std::tuple(priced.time, op.kind, op.count, op.flop, op.read, op.written, op.bytes);
+  };
+  return numbers(a) == numbers(b) && a.task == b.task && a.op.name == b.op.name &&
+         shape_text(a.op) == shape_text(b.op);
 }
 
 }  // namespace
@@ -69,6 +80,23 @@ std::vector<sim::PricedOp> dearest_first(std::vector<sim::PricedOp> ops) {
   std::stable_sort(ops.begin(), ops.end(),
                    [](const auto& a, const auto& b) { return a.time > b.time; });
   return ops;
+}
+
+std::vector<AlikeOps> dearest_alike(std::vector<sim::PricedOp> ops) {
+  std::vector<AlikeOps> groups;
+  for (sim::PricedOp& op : dearest_first(std::move(ops))) {
+    // Operations of equal time stand beside each other, in groups that take turns.
+    auto group = groups.rbegin();
+    while (group != groups.rend() && group->first.time == op.time && !is_alike(group->first, op)) {
+      ++group;
+    }
+    if (group != groups.rend() && group->first.time == op.time) {
+      ++group->num_chunks;
+    } else {
+      groups.push_back({.first = std::move(op)});
+    }
+  }
+  return groups;
 }
 
 std::string shape_text(const model::MicroOp& op) {

@@ -21,9 +21,9 @@ std::string option_tiles(const PurchaseSummary& summary, const PurchaseOption& o
   std::string html = "<div class=\"tiles\">";
   html += html_tile("Machines", fmt::format("{} + {}", option.machines, run.spares),
                     "to train and in reserve");
-  html += html_tile(
-      "Duration", format_duration(run.duration),
-      fmt::format("{} steps of {}", format_count(run.steps), format_time(option.report.step_time)));
+  html += html_tile("Duration", format_duration(run.duration),
+                    fmt::format("{} of {}", format_counted(run.steps, "step"),
+                                format_time(option.report.step_time)));
   html += html_tile("Cost", run.cost ? format_usd(*run.cost) : "unknown", "spares included");
   html += html_tile("Goodput", format_percent(run.goodput),
                     run.mean_time_to_failure
@@ -75,6 +75,22 @@ std::string curves(const PurchaseSummary& summary) {
   return html;
 }
 
+std::string utilisations(const PurchaseSummary& summary) {
+  std::string table;
+  for (const std::vector<std::string>& row : utilisation_rows(summary)) {
+    const char* cell = table.empty() ? "th" : "td";
+    table += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      table += fmt::format("<{}{}>{}</{}>", cell, i == 0 ? "" : " class=\"num\"",
+                           escape_html(row[i]), cell);
+    }
+    table += "</tr>";
+  }
+  if (table.empty()) return "";
+  return html_section(utilisation_title(summary), kUtilisationNote,
+                      "<div class=\"scroll\"><table class=\"ops\">" + table + "</table></div>");
+}
+
 std::string unmet_section(const PurchaseSummary& summary, const sim::UnmetWish& unmet) {
   std::vector<std::string> lines = unmet.reasons;
   for (const auto& relaxation : unmet.relaxations) {
@@ -105,6 +121,7 @@ std::string html_purchase(const PurchaseSummary& summary) {
     }
   }
   body += curves(summary);
+  body += utilisations(summary);
   body +=
       html_section("Assumed, because it was not given", "", html_list(summary.wish.assumptions));
   return html_page({.title = title, .head = "planned training run", .body = body});

@@ -36,21 +36,22 @@ void add_head(const PurchaseSummary& summary, std::string& text) {
   text += fmt::format("{}, {} tokens{}\n", summary.job.transformer.name,
                       format_short(summary.wish.tokens), limits_text(summary.wish));
   const auto offers = std::ssize(summary.wish.offers);
-  text += fmt::format("{} numbers of {} {} of machines tried; {}\n",
-                      format_count(std::ssize(summary.answer.options)), format_count(offers),
-                      offers == 1 ? "kind" : "kinds", format_time(summary.elapsed));
+  text += fmt::format("{} of {} of machines tried; {}\n",
+                      format_counted(std::ssize(summary.answer.options), "number"),
+                      format_counted(offers, "kind"), format_time(summary.elapsed));
 }
 
 void add_option(const PurchaseSummary& summary, const PurchaseOption& option, std::string& text) {
   const sim::TrainingRun& run = option.run;
   Rows rows;
-  rows.push_back({"machines", machines_text(summary, option),
-                  fmt::format("{} × {}, and {} spare machines", format_count(option.report.gpus),
-                              option.report.gpu_name, run.spares)});
+  rows.push_back(
+      {"machines", machines_text(summary, option),
+       fmt::format("{} × {}, and {}", format_count(option.report.gpus), option.report.gpu_name,
+                   format_counted(run.spares, "spare machine"))});
   rows.push_back({"plan", describe_short(option.report.plan), describe(option.report.plan)});
   rows.push_back({"step", format_time(option.report.step_time),
-                  fmt::format("MFU {}, {} steps", format_percent(option.report.mfu),
-                              format_count(run.steps))});
+                  fmt::format("MFU {}, {}", format_percent(option.report.mfu),
+                              format_counted(run.steps, "step"))});
   rows.push_back({"duration", format_duration(run.duration),
                   fmt::format("{} of steps alone", format_duration(run.undisturbed))});
   if (run.mean_time_to_failure) {
@@ -95,6 +96,14 @@ void add_curves(const PurchaseSummary& summary, std::string& text) {
     }
     text += format_table(rows, {false, true, true, false, true, true, true, true, true, true});
   }
+}
+
+void add_utilisations(const PurchaseSummary& summary, std::string& text) {
+  const Rows rows = utilisation_rows(summary);
+  if (rows.empty()) return;
+  text += "\n" + utilisation_title(summary) + "\n";
+  text += format_table(rows, {false, true, true, true, true, true});
+  text += "  " + std::string(kUtilisationNote) + "\n";
 }
 
 void add_unmet(const PurchaseSummary& summary, const sim::UnmetWish& unmet, std::string& text) {
@@ -178,6 +187,28 @@ void write_option(JsonWriter& json, const PurchaseSummary& summary, std::size_t 
   json.end_object();
 }
 
+void write_utilisations(JsonWriter& json, const PurchaseSummary& summary) {
+  json.key("mfu_explained");
+  json.begin_array();
+  for (const sim::PlanUtilisation& utilisation : summary.answer.utilisations) {
+    const PurchaseOption& option = summary.answer.options[utilisation.option];
+    json.begin_object();
+    json.member("node", option.report.node_name);
+    json.member("machines", option.machines);
+    json.member("convention", option.report.flop_convention);
+    json.member("planned", utilisation.planned);
+    const auto member = [&](const char* name, const std::optional<double>& mfu) {
+      if (mfu) json.member(name, *mfu);
+    };
+    member("not_overlapped", utilisation.not_overlapped);
+    member("micro_batch_1", utilisation.lone_sequences);
+    member("recompute_full", utilisation.recomputed);
+    member("all", utilisation.all);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_mixes(JsonWriter& json, const PurchaseSummary& summary) {
   if (summary.answer.mixes.empty()) return;
   json.key("mixes");
@@ -231,6 +262,31 @@ void write_unmet(JsonWriter& json, const PurchaseSummary& summary, const sim::Un
 }
 
 }  // namespace
+
+std::string utilisation_title(const PurchaseSummary& summary) {
+  const auto& utilisations = summary.answer.utilisations;
+  if (utilisations.empty()) return "";
+  const PurchaseOption& first = summary.answer.options[utilisations.front().option];
+  return "What holds the MFU up (FLOP counted as " + first.report.flop_convention + ")";
+}
+
+std::vector<std::vector<std::string>> utilisation_rows(const PurchaseSummary& summary) {
+  Rows rows;
+  const auto cell = [](const std::optional<double>& mfu) {
+    return mfu ? format_percent(*mfu) : std::string("–");
+  };
+  for (const sim::PlanUtilisation& utilisation : summary.answer.utilisations) {
+    if (rows.empty()) {
+      rows.push_back({"machines", "as planned", "nothing overlapped", "micro-batch 1",
+                      "recompute full", "all of these"});
+    }
+    rows.push_back({machines_text(summary, summary.answer.options[utilisation.option]),
+                    format_percent(utilisation.planned), cell(utilisation.not_overlapped),
+                    cell(utilisation.lone_sequences), cell(utilisation.recomputed),
+                    cell(utilisation.all)});
+  }
+  return rows;
+}
 
 std::string knee_mark(const sim::OfferCurve& curve) {
   return curve.is_knee_seen() ? "knee" : "no knee yet";
@@ -289,6 +345,7 @@ std::string terminal_purchase(const PurchaseSummary& summary) {
   }
   if (summary.answer.unmet) add_unmet(summary, *summary.answer.unmet, text);
   add_curves(summary, text);
+  add_utilisations(summary, text);
   add_mixes(summary, text);
   if (!summary.wish.assumptions.empty()) text += "\nAssumed, because it was not given\n";
   for (const std::string& line : summary.wish.assumptions) text += "  " + line + "\n";
@@ -319,6 +376,7 @@ std::string json_purchase(const PurchaseSummary& summary) {
   json.begin_array();
   for (std::size_t i = 0; i < answer.options.size(); ++i) write_option(json, summary, i);
   json.end_array();
+  write_utilisations(json, summary);
   if (answer.unmet) write_unmet(json, summary, *answer.unmet);
   write_mixes(json, summary);
   json.member("assumptions", summary.wish.assumptions);

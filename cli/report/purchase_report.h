@@ -4,6 +4,7 @@
 #define MEGATWIN_CLI_REPORT_PURCHASE_REPORT_H_
 
 #include <string>
+#include <vector>
 
 #include "cli/report/json_writer.h"
 #include "model/job.h"
@@ -24,6 +25,13 @@ std::string json_purchase(const PurchaseSummary& summary);
 // "128 of dgx-h100", "budget: $5,100,000 instead of $4,000,000": shared with the page.
 std::string machines_text(const PurchaseSummary& summary, const sim::PurchaseOption& option);
 std::string relaxation_text(const sim::UnmetWish::Relaxation& relaxation);
+// Why the MFU is as high as it is: a table, its head first, of the choice and the highest of each
+// kind; empty without options.
+std::string utilisation_title(const PurchaseSummary& summary);
+std::vector<std::vector<std::string>> utilisation_rows(const PurchaseSummary& summary);
+constexpr const char* kUtilisationNote =
+    "the same plan with what published runs often do instead; all GPUs at full speed, failures are "
+    "in the goodput";
 // "knee", or "no knee yet" at the largest number on offer: nobody saw more machines stop paying.
 // Requires: the curve has options.
 std::string knee_mark(const sim::OfferCurve& curve);

@@ -57,15 +57,34 @@ std::string against_first(const SearchSummary& summary, const model::Plan& plan,
 
 std::string heading(const char* title) { return fmt::format("\n{}\n", title); }
 
+// Steps that were worked out beside those of the ranking.
+std::string besides_text(const sim::SearchResult::Evaluated& evaluated) {
+  std::string text;
+  const auto add = [&](std::int64_t count, const std::string& what) {
+    if (count > 0) text += (text.empty() ? "evaluated besides: " : ", ") + what;
+  };
+  add(evaluated.baseline, "the file's own plan");
+  add(evaluated.front, format_count(evaluated.front) + " of the front again for their energy");
+  add(evaluated.switches,
+      format_count(evaluated.switches) + " with one switch of the best plan turned");
+  return text.empty() ? "" : text + "\n";
+}
+
 void add_counts(const SearchSummary& summary, std::string& text) {
   const sim::SearchResult& result = summary.result;
   text += fmt::format("{} on {} × {}\n", summary.job.transformer.name,
                       format_count(summary.job.cluster.num_gpus()),
                       summary.job.cluster.groups.front().gpu.name);
-  text += fmt::format("{} legal plans, {} fit; {} evaluated in full, {} simulated; {}\n",
-                      format_count(result.candidates), format_count(result.fit),
-                      format_count(result.evaluated.dataflow),
-                      format_count(result.evaluated.events), format_time(summary.elapsed));
+  const auto& evaluated = result.evaluated;
+  text += fmt::format("{}, {} of them fit", format_counted(result.candidates, "legal plan"),
+                      format_count(result.fit));
+  if (result.fit > 0) {
+    text += fmt::format(
+        ", {} of those evaluated in full{}; {} simulated", format_count(evaluated.of_fitting),
+        evaluated.of_fitting < result.fit ? " (by its bound no other is among the best)" : "",
+        format_count(evaluated.events));
+  }
+  text += "; " + format_time(summary.elapsed) + "\n" + besides_text(evaluated);
   for (const std::string& sentence : result.not_searched)
     text += "not searched: " + sentence + "\n";
 }
@@ -382,6 +401,10 @@ std::string json_search(const SearchSummary& summary) {
   json.begin_object();
   json.member("bound", result.evaluated.bound);
   json.member("dataflow", result.evaluated.dataflow);
+  json.member("of_fitting", result.evaluated.of_fitting);
+  json.member("baseline", result.evaluated.baseline);
+  json.member("front", result.evaluated.front);
+  json.member("switches", result.evaluated.switches);
   json.member("events", result.evaluated.events);
   json.end_object();
   json.key("best");

@@ -154,13 +154,15 @@ std::string sentences(const std::string& title, const std::vector<std::string>& 
 
 std::string ops_text(const sim::SimulationReport& report, const TerminalStyle& style) {
   constexpr std::size_t kShown = 40;
-  const std::vector<sim::PricedOp> ops = dearest_first(report.priced_ops);
+  const std::vector<AlikeOps> ops = dearest_alike(report.priced_ops);
   Rows rows = {{"time", "each", "stage", "task", "operation", "×", "shape"}};
   for (std::size_t i = 0; i < std::min(ops.size(), kShown); ++i) {
-    const sim::PricedOp& op = ops[i];
-    rows.push_back({format_time(op.time), format_time(op.time / std::max(1, op.op.count)),
-                    fmt::format("{}.{}", op.stage, op.chunk), op.task, std::string(op.op.name),
-                    std::to_string(op.op.count), shape_text(op.op)});
+    const sim::PricedOp& op = ops[i].first;
+    std::string where = fmt::format("{}.{}", op.stage, op.chunk);
+    if (ops[i].num_chunks > 1) where = fmt::format("{} chunks from {}", ops[i].num_chunks, where);
+    rows.push_back({format_time(op.time), format_time(op.time / std::max(1, op.op.count)), where,
+                    op.task, std::string(op.op.name), std::to_string(op.op.count),
+                    shape_text(op.op)});
   }
   std::string text = heading("Priced operations of a task, the dearest first", style) +
                      format_table(rows, {true, true, true, false, false, true, false});
@@ -172,11 +174,10 @@ std::string ops_text(const sim::SimulationReport& report, const TerminalStyle& s
 
 std::string provenance(const sim::SimulationReport& report) {
   return fmt::format(
-      "\n  {} parameters ({} active); all rows simulated: engine {}, network {}, {} ranks, {} "
-      "events\n",
+      "\n  {} parameters ({} active); all rows simulated: engine {}, network {}, {}, {}\n",
       format_parameters(report.parameters_total), format_parameters(report.parameters_active),
-      report.engine, report.network, format_count(report.ranks_simulated),
-      format_count(report.events));
+      report.engine, report.network, format_counted(report.ranks_simulated, "rank"),
+      format_counted(report.events, "event"));
 }
 
 bool is_decoupled(const sim::SimulationReport& report) {

@@ -51,10 +51,10 @@ std::vector<std::vector<std::string>> cable_rows(const model::Topology& topology
   std::vector<std::vector<std::string>> rows;
   rows.reserve(count.size());
   for (const auto& [what, links] : count) {
-    rows.push_back({std::string(name_of(what.first)), fmt::format("{} links", links),
+    rows.push_back({std::string(name_of(what.first)), format_counted(links, "link"),
                     rate({what.second}) + " each way"});
   }
-  if (cut > 0) rows.push_back({"cut", fmt::format("{} links", cut), ""});
+  if (cut > 0) rows.push_back({"cut", format_counted(cut, "link"), ""});
   return rows;
 }
 

@@ -54,10 +54,9 @@ std::string terminal_training_summary(const TrainingSummary& summary) {
   const char* unit = summary.is_text ? "nats/byte" : "nats/token";
   std::string text = "\n";
   if (!result.steps.empty()) {
-    text +=
-        fmt::format("  {} steps of {} tokens in {}, {}\n", format_count(std::ssize(result.steps)),
-                    format_count(result.tokens_per_step), format_time(result.time),
-                    format_tokens_per_second(tokens_per_second(result)));
+    text += fmt::format("  {} of {} in {}, {}\n", format_counted(std::ssize(result.steps), "step"),
+                        format_counted(result.tokens_per_step, "token"), format_time(result.time),
+                        format_tokens_per_second(tokens_per_second(result)));
     text += fmt::format("  loss         {:.4f} {} at step {}\n", result.steps.back().loss, unit,
                         format_count(result.steps.back().step));
   } else if (!result.host.fault) {

@@ -40,9 +40,10 @@ std::string groups_text(const sim::Validation& validation) {
   std::string text = validation.subject + ", predicted against measured\n" +
                      format_table(rows, {false, true, true, true, true, true, true, true, false});
   text +=
-      fmt::format("  mean of the groups' medians: {}\n  coverage: {} of {} rows ({})\n",
+      fmt::format("  mean of the groups' medians: {}\n  coverage: {} of {} ({})\n",
                   format_percent(validation.mean_of_group_medians), validation.coverage_predicted,
-                  validation.coverage_rows, format_percent(validation.coverage_fraction));
+                  format_counted(validation.coverage_rows, "row"),
+                  format_percent(validation.coverage_fraction));
   for (const auto& [reason, count] : validation.coverage_reasons) {
     text += fmt::format("    {} not predicted: {}\n", count, reason);
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "model/counted.h"
 #include "model/numbers.h"
 #include "model/topology/machine_topology.h"
 
@@ -80,9 +81,9 @@ class FabricBuilder {
       sizes += (sizes.empty() ? "" : " × ") + std::to_string(size);
     }
     if (product == machines) return;
-    faults.push_back({.message = "a torus of " + sizes + " does not hold " +
-                                 std::to_string(machines) + " machines",
-                      .allowed = "sizes whose product is the number of machines"});
+    faults.push_back(
+        {.message = "a torus of " + sizes + " does not hold " + counted(machines, "machine"),
+         .allowed = "sizes whose product is the number of machines"});
   }
 
   int num_machines() const { return static_cast<int>(nodes_.size()); }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/collective_cost.h"
+#include "model/counted.h"
 #include "model/plan_check.h"
 #include "model/program/decoupled_sides.h"
 #include "model/program/lowering.h"
@@ -109,7 +110,7 @@ std::vector<std::string> size_problems(const Job& job) {
     const int gpus = machines.count * machines.node.num_gpus;
     if (used[group] == gpus) continue;
     problems.push_back("entry " + std::to_string(group) + " of cluster.nodes has " +
-                       std::to_string(gpus) + " GPUs, the plan uses " +
+                       model::counted(gpus, "GPU") + ", the plan uses " +
                        std::to_string(used[group]) + (used[group] < gpus ? " of them" : "") +
                        ": pipeline · data · tensor · instances of the sides there");
   }

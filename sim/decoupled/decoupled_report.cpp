@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/counted.h"
 #include "model/parameters.h"
 #include "sim/decoupled/decoupled_job.h"
 #include "sim/memory_report.h"
@@ -60,7 +61,7 @@ void fill_memory_of(const Job& job, JobProgram program, const DecoupledResult& r
     const Held held = held_at(result, forward_side, s);
     memory.side = forward_side ? "forward" : "backward";
     if (!memory.largest_term.starts_with("activations")) continue;
-    memory.largest_term = "activations of " + std::to_string(held.activations) + " micro-batches";
+    memory.largest_term = "activations of " + model::counted(held.activations, "micro-batch");
     if (held.weight_inputs > 0) {
       memory.largest_term +=
           ", weight gradients' inputs of up to " + std::to_string(held.weight_inputs);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "model/assert.h"
@@ -11,6 +12,7 @@ namespace megatwin::sim {
 namespace {
 
 using model::BytesPerSecond;
+using model::GroupKind;
 using model::LinkId;
 using model::Seconds;
 
@@ -23,6 +25,30 @@ constexpr double kShortest = 1e-9;
 constexpr double kFewest = 1000;
 constexpr std::size_t kUsersNamed = 4;
 
+std::string_view name_of(GroupKind group) {
+  switch (group) {
+    case GroupKind::Tensor:
+      return "tensor-parallel";
+    case GroupKind::Context:
+      return "context-parallel";
+    case GroupKind::Expert:
+      return "expert-parallel";
+    case GroupKind::ExpertTensor:
+      return "expert-tensor-parallel";
+    case GroupKind::Data:
+      return "data-parallel";
+    case GroupKind::ExpertData:
+      return "expert-data-parallel";
+    case GroupKind::Pipeline:
+      return "pipeline-parallel";
+  }
+  return "data-parallel";
+}
+
+std::string with_rank(const FlowUser& user) {
+  return to_text(user) + " (rank " + std::to_string(user.rank.value) + ")";
+}
+
 }  // namespace
 
 std::string to_text(const FlowUser& user) {
@@ -34,9 +60,9 @@ std::string to_text(const FlowUser& user) {
     case FlowUser::Kind::Gradient:
       return "gradients of activations" + where;
     case FlowUser::Kind::Group:
-      return "collectives" + where;
+      return std::string(name_of(user.group)) + " collectives" + where;
     case FlowUser::Kind::InTasks:
-      return "collectives inside tasks" + where;
+      return std::string(name_of(user.group)) + " collectives inside tasks" + where;
     case FlowUser::Kind::Background:
       return "another job's traffic" + where;
   }
@@ -245,8 +271,8 @@ BytesPerSecond CappedWays::least_capacity(std::int32_t link, double span) const 
 // What the flows did to the short links.
 struct CappedWays::Carried {
   explicit Carried(std::size_t links)
-      : bytes(links), delay(links), first(links, -1), by_others(links) {}
-  std::vector<double> bytes, delay;
+      : bytes(links), delay(links), slowdown(links, 1.0), first(links, -1), by_others(links) {}
+  std::vector<double> bytes, delay, slowdown;
   std::vector<std::int32_t> first;  // Lane of the first flow that was delayed.
   std::vector<bool> by_others;      // Whether another job sends there.
 };
@@ -285,6 +311,8 @@ void CappedWays::carry(const Sent& sent, const Flow& flow, double start, double 
   const double late = end - start - alone;
   if (other || narrowest < 0 || late <= kRounding * alone) return;
   out.delay[index(narrowest)] += late;
+  double& slowdown = out.slowdown[index(narrowest)];
+  slowdown = std::max(slowdown, (end - start) / alone);
   if (out.first[index(narrowest)] < 0) out.first[index(narrowest)] = sent.lane;
 }
 
@@ -319,7 +347,8 @@ std::vector<LinkLoad> CappedWays::loads(const FlowSet& flows, const std::vector<
                   .demand = BytesPerSecond{demand},
                   .carried = model::Bytes{carried.bytes[i]},
                   .delay = Seconds{carried.delay[i]},
-                  .first_delayed = to_text(lanes_[index(carried.first[i])].user)};
+                  .slowdown = carried.slowdown[i],
+                  .first_delayed = with_rank(lanes_[index(carried.first[i])].user)};
     const model::Bytes most{carries_until(link, span.value)};
     // Of another job it is known when its flow ends, not how much of it went beside the step: it
     // may be faster after it.

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/micro_op.h"
 #include "model/topology/router.h"
 #include "model/topology/topology.h"
 #include "model/units.h"
@@ -25,6 +26,7 @@ namespace megatwin::sim {
 struct FlowUser {
   enum class Kind { Activation, Gradient, Group, InTasks, Background };
   Kind kind = Kind::Group;
+  model::GroupKind group = model::GroupKind::Data;  // Group and InTasks: whose collectives.
   int stage = -1;
   int replica = -1;  // Data-parallel; −1: all of them.
   model::RankId rank;
@@ -38,9 +40,13 @@ struct LinkLoad {
   model::Bytes carried;
   double full = 0;       // Carried over what the step's time allows.
   model::Seconds delay;  // Of the job's flows for which it was the narrowest, summed.
+  double slowdown = 1;   // Of the job's flow that it delayed most: its time over that alone.
+  // What closed forms hold is tried with one collective of a standard size: `carried`, `full` and
+  // `delay` are of that one, not of the step.
+  bool of_one_collective = false;
   int num_users = 0;
   std::vector<std::string> users;  // The first few, ranks that do the same in one.
-  std::string first_delayed;       // Of the job's: whose flow it delayed first.
+  std::string first_delayed;       // Of the job's: whose flow it delayed first, with the rank.
 };
 
 // The network in one stretch of the step, which ends where the next begins. The first starts at 0.

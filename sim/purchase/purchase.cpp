@@ -76,6 +76,7 @@ class Planner {
     } else {
       finish_choice();
     }
+    find_utilisations();
     if (request_.mixes) mix_machines();
     return std::move(answer_);
   }
@@ -158,6 +159,23 @@ class Planner {
     return *std::min_element(possible.begin(), possible.end(), [&](std::size_t a, std::size_t b) {
       return worth_of(a) < worth_of(b);
     });
+  }
+
+  void find_utilisations() {
+    std::vector<std::size_t> told;
+    if (answer_.choice) told.push_back(*answer_.choice);
+    for (const OfferCurve& curve : answer_.curves) {
+      const auto highest = std::max_element(
+          curve.options.begin(), curve.options.end(), [&](std::size_t a, std::size_t b) {
+            return answer_.options[a].report.mfu < answer_.options[b].report.mfu;
+          });
+      if (highest != curve.options.end() && *highest != answer_.choice) told.push_back(*highest);
+    }
+    for (const std::size_t i : told) {
+      const PurchaseOption& option = answer_.options[i];
+      answer_.utilisations.push_back(
+          plan_utilisation(job_at({option.offer, option.machines}), i, option.report));
+    }
   }
 
   // Money where all have a price, else machine hours; the fastest first where a budget alone

@@ -13,6 +13,7 @@
 #include "model/training_wish.h"
 #include "sim/goodput.h"
 #include "sim/purchase/machine_mixes.h"
+#include "sim/purchase/plan_utilisation.h"
 #include "sim/purchase/purchase_option.h"
 #include "sim/purchase/unmet_wish.h"
 #include "sim/search/candidates.h"
@@ -44,6 +45,8 @@ struct PurchaseAnswer {
   // Of the choice, failure by failure, over 200 seeds; nothing when nothing fails.
   std::optional<GoodputSpread> goodput;
   std::optional<UnmetWish> unmet;
+  // Of the choice, then of each curve's option with the highest MFU.
+  std::vector<PlanUtilisation> utilisations;
   std::vector<MachineMix> mixes;
   // The one that keeps all limits and would be chosen before `choice`.
   std::optional<std::size_t> best_mix;

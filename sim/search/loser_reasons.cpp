@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 #include <variant>
 
 #include "model/assert.h"
+#include "sim/memory_report.h"
 
 namespace megatwin::sim {
 namespace {
@@ -83,11 +83,6 @@ std::vector<Blame> blames(const Timed& plan, const Timed& winner) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Blame& a, const Blame& b) { return a.excess > b.excess; });
   return all;
-}
-
-std::string in_gib(Bytes bytes) {
-  const long long tenths = std::llround(bytes.value / (1024.0 * 1024 * 1024) * 10);
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
 }
 
 }  // namespace

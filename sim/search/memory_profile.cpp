@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "model/program/job_program.h"
@@ -90,7 +89,15 @@ void MemoryProfile::add_stage(const ChunkLayout& layout, int stage,
                               const model::PipelineShape& shape) {
   const std::size_t num_contents = layout.contents.size();
   Counts live(kNumBuffers * num_contents, 0);
-  std::set<Counts> seen;
+  std::vector<Counts>& peaks =
+      kinds_[static_cast<std::size_t>(layout.kind_of_stage[static_cast<std::size_t>(stage)])].peaks;
+  // At once: in the steady phase a peak seen before covers what is live, and nothing is kept.
+  const auto note_live = [&] {
+    const auto covered = [&](const Counts& other) { return covers(other, live); };
+    if (std::any_of(peaks.begin(), peaks.end(), covered)) return;
+    std::erase_if(peaks, [&](const Counts& other) { return covers(live, other); });
+    peaks.push_back(live);
+  };
   for (const model::TaskId id : orders[static_cast<std::size_t>(stage)]) {
     const model::Task task = shape.task(id);
     const auto content = static_cast<std::size_t>(layout.content(stage, task.chunk.value));
@@ -101,18 +108,18 @@ void MemoryProfile::add_stage(const ChunkLayout& layout, int stage,
       case TaskKind::Forward:
         ++at(kActivation);
         ++at(kForwardTransient);
-        seen.insert(live);
+        note_live();
         --at(kForwardTransient);
         break;
       case TaskKind::Backward:
       case TaskKind::BackwardInput:
         ++at(kBackwardTransient);
-        seen.insert(live);
+        note_live();
         --at(kBackwardTransient);
         --at(kActivation);
         if (task.kind == TaskKind::BackwardInput) {
           ++at(kWeightGradientInput);
-          seen.insert(live);
+          note_live();
         }
         break;
       case TaskKind::BackwardWeight:
@@ -121,14 +128,6 @@ void MemoryProfile::add_stage(const ChunkLayout& layout, int stage,
       case TaskKind::Recompute:
         break;
     }
-  }
-  Kind& kind =
-      kinds_[static_cast<std::size_t>(layout.kind_of_stage[static_cast<std::size_t>(stage)])];
-  for (const Counts& counts : seen) {
-    const auto covered = [&](const Counts& other) { return covers(other, counts); };
-    if (std::any_of(kind.peaks.begin(), kind.peaks.end(), covered)) continue;
-    std::erase_if(kind.peaks, [&](const Counts& other) { return covers(counts, other); });
-    kind.peaks.push_back(counts);
   }
 }
 

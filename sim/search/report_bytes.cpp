@@ -48,8 +48,10 @@ void visit(Io& io, Of<Io, DisturbanceReport>& value) {
 
 template <class Io>
 void visit(Io& io, Of<Io, LinkLoad>& value) {
-  auto& [link, capacity, demand, carried, full, delay, num_users, users, first_delayed] = value;
-  io(link, capacity, demand, carried, full, delay, num_users, users, first_delayed);
+  auto& [link, capacity, demand, carried, full, delay, slowdown, of_one_collective, num_users,
+         users, first_delayed] = value;
+  io(link, capacity, demand, carried, full, delay, slowdown, of_one_collective, num_users, users,
+     first_delayed);
 }
 
 template <class Io>

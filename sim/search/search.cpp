@@ -57,6 +57,7 @@ class Search {
     result_.not_searched = not_searched(job_, space_);
     simulate_baseline();
     if (candidates_.fitting().empty()) {
+      count_evaluated();
       result_.impossible = impossible_wish(job_, space_, candidates_, options_);
       return std::move(result_);
     }
@@ -70,7 +71,8 @@ class Search {
     find_switches();
     if (options_.exhaustive) evaluate_rest();
     rank_baseline();
-    result_.evaluated.dataflow += candidates_.num_evaluated();
+    result_.evaluated.of_fitting = candidates_.num_evaluated();
+    count_evaluated();
     result_.plans = candidates_.fitting();
     return std::move(result_);
   }
@@ -82,15 +84,22 @@ class Search {
     options_.progress({phase, static_cast<std::int64_t>(done), static_cast<std::int64_t>(total)});
   }
 
+  void count_evaluated() {
+    SearchResult::Evaluated& evaluated = result_.evaluated;
+    evaluated.dataflow =
+        evaluated.of_fitting + evaluated.baseline + evaluated.front + evaluated.switches;
+    MEGATWIN_ASSERT(evaluated.of_fitting <= result_.fit, evaluated.of_fitting, " of ", result_.fit);
+  }
+
   // The file's own plan, whatever the search may vary; one that simulate refuses has no place.
   void simulate_baseline() {
     if (!simulation_problems(job_, false).empty()) return;
     auto answer = simulate(job_, {.sensitivities = false});
     if (const auto* refusal = std::get_if<PlanRefusal>(&answer)) {
-      if (refusal->report) ++result_.evaluated.dataflow;
+      if (refusal->report) ++result_.evaluated.baseline;
       return;
     }
-    ++result_.evaluated.dataflow;
+    ++result_.evaluated.baseline;
     auto& report = std::get<SimulationReport>(answer);
     if (report.memory_peak > memory_limit_) return;
     const Seconds plain_time = report.step_time;
@@ -236,7 +245,7 @@ class Search {
     EnergyFront front = energy_front(job_, candidates_, reports_,
                                      {.slack = kFrontSlack, .progress = options_.progress});
     result_.front_complete = front.complete;
-    result_.evaluated.dataflow += static_cast<std::int64_t>(front.simulated);
+    result_.evaluated.front = static_cast<std::int64_t>(front.simulated);
     for (const std::size_t i : spread(front.points)) {
       result_.front.push_back({std::move(front.reports[i])});
     }
@@ -391,7 +400,7 @@ class Search {
       effect.memory = worker.memory(changed, priced);
       effect.step_time = model::to_seconds(worker.evaluator.makespan(changed, priced));
       effect.fits = *effect.memory <= memory_limit_;
-      ++result_.evaluated.dataflow;
+      ++result_.evaluated.switches;
     }
     result_.switches.push_back(std::move(effect));
   }

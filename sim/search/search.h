@@ -88,7 +88,13 @@ struct SearchResult {
   std::int64_t candidates = 0;  // Legal plans.
   std::int64_t fit = 0;
   struct Evaluated {
-    std::int64_t bound = 0, dataflow = 0, events = 0;
+    std::int64_t bound = 0;       // Every legal plan.
+    std::int64_t dataflow = 0;    // Steps in full: the sum of the next four.
+    std::int64_t of_fitting = 0;  // Of the plans that fit, by their time: none of them twice.
+    std::int64_t baseline = 0;    // The file's own plan, whether or not it fits.
+    std::int64_t front = 0;       // Of those above once more, for their energy.
+    std::int64_t switches = 0;    // The best plan with one switch turned.
+    std::int64_t events = 0;      // Finalists and plans without a fixed order, simulated.
   } evaluated;
   std::string depth;  // How closely finalists were to be looked at.
   // Fastest first; then, with a warning, those that could not be looked at so closely. Plans that

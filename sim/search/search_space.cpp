@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/assert.h"
+#include "model/precision_names.h"
 #include "model/rank_layout.h"
 #include "model/stage_sites.h"
 #include "sim/search/decided_plans.h"
@@ -111,16 +112,8 @@ const Names<RecomputeKind>& recompute_names() {
   return names;
 }
 const Names<Precision>& precision_names() {
-  static const Names<Precision> names = {{"fp32", Precision::Fp32},
-                                         {"fp16", Precision::Fp16},
-                                         {"bf16", Precision::Bf16},
-                                         {"bf16-pure", Precision::Bf16Pure},
-                                         {"amp-bf16", Precision::AmpBf16},
-                                         {"fp8", Precision::Fp8PerTensor},
-                                         {"fp8-current", Precision::Fp8Current},
-                                         {"fp8-block", Precision::Fp8Block},
-                                         {"mxfp8", Precision::Mxfp8},
-                                         {"nvfp4", Precision::Nvfp4}};
+  static const auto words = model::precision_words<Names<Precision>::value_type>();
+  static const Names<Precision> names(words.begin(), words.end());
   return names;
 }
 const Names<ExpertDispatcher>& dispatcher_names() {

@@ -113,6 +113,23 @@ TEST_F(CommandLine, OutputsOverwriteNothing) {
   EXPECT_TRUE(has(outcome.err, "would overwrite the file of --html")) << outcome.err;
 }
 
+// An empty name read as if the option were not there, and the file was not written.
+TEST_F(CommandLine, EmptyNamesOfFilesAreRefused) {
+  const std::vector<std::vector<std::string>> lines = {
+      {"simulate", "a.yaml", "--html", ""},   {"simulate", "a.yaml", "--trace", ""},
+      {"simulate", "a.yaml", "--replay", ""}, {"search", "a.yaml", "--store", ""},
+      {"search", "a.yaml", "--export", ""},   {"plan", "a.yaml", "--html", ""},
+      {"train", "a.yaml", "--log", ""},       {"train", "a.yaml", "--trace", ""},
+      {"train", "a.yaml", "--from", ""},      {"topology", "show", "a.yaml", "--svg", ""}};
+  for (const std::vector<std::string>& words : lines) {
+    const Outcome outcome = run(words);
+    const std::string& option = words[words.size() - 2];
+    EXPECT_EQ(outcome.code, 2) << option;
+    EXPECT_EQ(outcome.out, "") << option;
+    EXPECT_TRUE(has(outcome.err, option + ": has an empty value; allowed: a name")) << outcome.err;
+  }
+}
+
 TEST_F(CommandLine, AFullDiskGivesThree) {
   const Outcome outcome = run({"simulate", "a.yaml", "--html", "/dev/full"});
   EXPECT_EQ(outcome.code, 3);

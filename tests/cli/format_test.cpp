@@ -22,6 +22,19 @@ TEST(Format, ColumnsKeepOneUnit) {
   EXPECT_EQ(format_time_in({1.2345e-3}, TimeUnit::Milliseconds), "1.23 ms");
 }
 
+TEST(Format, CountsHaveTheirPlural) {
+  EXPECT_EQ(format_counted(1, "step"), "1 step");
+  EXPECT_EQ(format_counted(0, "step"), "0 steps");
+  EXPECT_EQ(format_counted(12345, "step"), "12,345 steps");
+}
+
+TEST(Format, LargeFactorsHaveNoDecimals) {
+  EXPECT_EQ(format_factor(1.966), "1.97×");
+  EXPECT_EQ(format_factor(99.99), "99.99×");
+  EXPECT_EQ(format_factor(99.996), "100×");
+  EXPECT_EQ(format_factor(1206482.48), "1,206,482×");
+}
+
 TEST(Format, MemoryIsBinaryAndTrafficDecimal) {
   EXPECT_EQ(format_memory(80_GiB), "80.0 GiB");
   EXPECT_EQ(format_memory({536870912}), "0.50 GiB");

@@ -78,6 +78,11 @@ TEST_F(PurchaseCommands, PlanTakesTheCheapestThatKeepsTheDeadline) {
   EXPECT_EQ(text.code, 0);
   EXPECT_NE(text.out.find("cost      $"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("no knee yet"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("What holds the MFU up (FLOP counted as model FLOP, causal attention"),
+            std::string::npos)
+      << text.out;
+  ASSERT_GE(answer["mfu_explained"].Size(), 1U);
+  EXPECT_EQ(answer["mfu_explained"][0]["planned"].GetDouble(), choice["mfu"].GetDouble());
   EXPECT_TRUE(std::ifstream(path("plan.html")).good());
 }
 
@@ -192,7 +197,14 @@ TEST_F(PurchaseCommands, SearchSaysWhatAnotherClusterWouldBuy) {
     if (what == "one machine more") continue;
     EXPECT_LE(change["step_time_s"].GetDouble(), now) << what;
   }
+  const auto& evaluated = answer["evaluated"];
+  EXPECT_LE(evaluated["of_fitting"].GetInt64(), answer["fit"].GetInt64());
   const Outcome text = run({"search", path("job.yaml"), "--what-if"});
+  EXPECT_NE(text.out.find(" of them fit, " + std::to_string(evaluated["of_fitting"].GetInt64()) +
+                          " of those evaluated in full"),
+            std::string::npos)
+      << text.out;
+  EXPECT_NE(text.out.find("evaluated besides: the file's own plan, "), std::string::npos);
   EXPECT_NE(text.out.find("What another cluster would buy"), std::string::npos);
   EXPECT_NE(text.out.find("Front of time, memory, energy and cost"), std::string::npos);
   EXPECT_FALSE(answer.HasMember("error"));

@@ -40,6 +40,32 @@ TEST(TerminalReport, ColoursAndExplainsWhenAsked) {
   EXPECT_TRUE(has(text, "all-gather of 134 MB over the tensor group")) << text;
 }
 
+// 32 chunks alike filled the whole table with one operation; what differs stays apart.
+TEST(TerminalReport, ExplainsAlikeOperationsOnce) {
+  sim::SimulationReport report = report_fixture();
+  const std::vector<sim::PricedOp> ops = report.priced_ops;
+  report.priced_ops.clear();
+  for (int stage = 0; stage < 4; ++stage) {
+    for (sim::PricedOp op : ops) {
+      op.stage = stage;
+      if (stage == 3 && op.op.name == "rms_norm") op.op.read = 2.0 * op.op.read;
+      op.time = {1e-3};  // All alike, so that the kinds take turns.
+      report.priced_ops.push_back(op);
+    }
+  }
+  const std::string text = terminal_report(report, {.explain = true});
+  const auto line_of = [&](const std::string& part) {
+    const std::size_t at = text.find(part);
+    if (at == std::string::npos) return "no line with " + part;
+    const std::size_t begin = text.rfind('\n', at) + 1;
+    return text.substr(begin, text.find('\n', at) - begin);
+  };
+  EXPECT_TRUE(has(line_of("qkv.gather"), "4 chunks from 0.0")) << text;
+  EXPECT_TRUE(has(line_of("33.6 MB read"), "3 chunks from 0.0")) << text;
+  EXPECT_TRUE(has(line_of("67.1 MB read"), " 3.0 ")) << text;
+  EXPECT_EQ(text.find("qkv.gather"), text.rfind("qkv.gather")) << text;
+}
+
 TEST(TerminalReport, SaysThatDecoupledJobsAreNotExplained) {
   sim::SimulationReport report = report_fixture();
   const std::string line = "--explain: components and operations are not available";

@@ -7,6 +7,7 @@
 
 #include "model/layer_split.h"
 #include "model/nearest_plans.h"
+#include "model/quantisation.h"
 #include "tests/model/zoo_for_tests.h"
 
 namespace megatwin::model {
@@ -172,6 +173,8 @@ TEST(PlanCheck, PrecisionNeedsItsUnits) {
   EXPECT_TRUE(has(on(GpuArchitecture::Volta, Precision::Bf16), "has no bf16 matrix units; fp16"));
   EXPECT_TRUE(has(on(GpuArchitecture::Ampere, Precision::Fp8PerTensor), "has no fp8"));
   EXPECT_TRUE(has(on(GpuArchitecture::Hopper, Precision::Nvfp4), "needs a Blackwell GPU"));
+  EXPECT_TRUE(has(on(GpuArchitecture::Hopper, Precision::Mxfp8), "is none; fp8 it has"));
+  EXPECT_FALSE(has(on(GpuArchitecture::Ampere, Precision::Mxfp8), "fp8 it has"));
   EXPECT_EQ(on(GpuArchitecture::Volta, Precision::Fp16), "");
   EXPECT_EQ(on(GpuArchitecture::Hopper, Precision::Fp8PerTensor), "");
 }
@@ -343,6 +346,46 @@ TEST(PlanWarnings, NameUnalignedRowsAndWhatWouldDo) {
   EXPECT_TRUE(has(warnings(Precision::Fp8PerTensor), "no multiple of 16"));
   EXPECT_TRUE(has(warnings(Precision::Mxfp8), "no multiple of 32"));
   EXPECT_TRUE(has(warnings(Precision::Fp8Block), "no multiple of 128"));
+}
+
+// What is priced goes by the 16 elements of the tensor cores (fp4: 32), what Transformer Engine
+// takes by its blocks; the warning told of blocks alone. linear_type() is what prices.
+TEST(PlanWarnings, SayInWhatUnalignedRowsArePriced) {
+  Transformer model = kGpt;
+  Plan plan;
+  plan.data = 8;
+  plan.global_batch = 64;
+  const std::string loads = "miss the 16-byte loads";
+  for (const std::int64_t size : {2049, 2056, 2064, 2080, 2176}) {
+    model.hidden_size = size;
+    for (const Precision precision :
+         {Precision::Fp8PerTensor, Precision::Fp8Block, Precision::Mxfp8, Precision::Nvfp4}) {
+      plan.precision = precision;
+      const std::string text = joined(plan_warnings(model, plan, cluster_of(8), megatron()));
+      const DataType type = linear_type(precision, {.outputs = size, .inputs = size});
+      const std::string of_size = "the hidden size is " + std::to_string(size);
+      EXPECT_EQ(has(text, of_size), size % operand_multiple(precision) != 0) << text;
+      EXPECT_EQ(has(text, "are priced in 16 bits"), type == DataType::Bf16) << text;
+      const bool padded = type != DataType::Bf16 && size % operand_multiple(precision) != 0;
+      EXPECT_EQ(has(text, "are priced in fp8 with their last blocks padded"), padded) << text;
+      EXPECT_EQ(has(text, loads), size == 2049) << text;
+    }
+  }
+}
+
+TEST(PlanWarnings, FusedAttentionEndsAt256) {
+  Transformer model = kGpt;
+  Plan plan;
+  plan.data = 8;
+  plan.global_batch = 64;
+  SoftwareStack software = megatron();
+  const auto warnings = [&] { return joined(plan_warnings(model, plan, cluster_of(8), software)); };
+  model.head_dim = 256;
+  EXPECT_FALSE(has(warnings(), "FlashAttention ends"));
+  model.head_dim = 288;
+  EXPECT_TRUE(has(warnings(), "the head size 288 is above 256, where FlashAttention ends"));
+  software.attention = AttentionKernel::Unfused;
+  EXPECT_FALSE(has(warnings(), "FlashAttention ends"));
 }
 
 // 50,257 words: Megatron pads to 128 · t rows, which every rank of a group shares evenly; stacks

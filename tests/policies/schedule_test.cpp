@@ -110,9 +110,9 @@ TEST(ScheduleProblems, ChunksOfASchedule) {
 TEST(ScheduleProblems, SizesOfTheCosts) {
   model::ProgramSpec spec = uniform_spec({ScheduleKind::GPipe, 2, 2, 4});
   spec.stages[1].chunks.pop_back();
-  EXPECT_EQ(schedule_problems(spec), Problems{"stage 1 has costs for 1 chunks, the plan has 2"});
+  EXPECT_EQ(schedule_problems(spec), Problems{"stage 1 has costs for 1 chunk, the plan has 2"});
   spec.stages.pop_back();
-  EXPECT_EQ(schedule_problems(spec), Problems{"costs are given for 1 stages, the plan has 2"});
+  EXPECT_EQ(schedule_problems(spec), Problems{"costs are given for 1 stage, the plan has 2"});
   EXPECT_EQ(schedule_problems(uniform_spec({ScheduleKind::GPipe, 0, 1, 0})),
             (Problems{"pipeline size is 0, must be at least 1",
                       "number of micro-batches is 0, must be at least 1"}));
@@ -139,7 +139,7 @@ TEST(ScheduleProblems, OrderFile) {
       schedule_problems(with_orders({{"F0.0", "F1.0", "F1.0", "B0.0", "C1.0", "F2.0"}})),
       (Problems{"orders[0]: 'C1.0' is no task; expected a letter of F B I W, the micro-batch, "
                 "a full stop and the chunk, such as F0.1",
-                "orders[0]: 'F2.0' is out of range: there are 2 micro-batches and 1 chunks, "
+                "orders[0]: 'F2.0' is out of range: there are 2 micro-batches and 1 chunk, "
                 "from 0",
                 "orders[0]: F1.0 is there 2 times", "orders[0]: B1.0 is missing"}));
   // Whole and split backward do not mix.

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <string>
+#include <variant>
 
 #include <gtest/gtest.h>
 
 #include "sim/search/best_plan.h"
+#include "sim/simulate.h"
 #include "tests/search/search_jobs.h"
 
 namespace megatwin::tests {
@@ -59,6 +61,46 @@ std::vector<PurchaseOption> all_options(const Wish& wish) {
     }
   }
   return options;
+}
+
+// What a plan's MFU rests on: it is that of simulate, and each thing that published runs often do
+// instead costs some of it.
+TEST(Purchase, TellsWhatHoldsTheUtilisationUp) {
+  const Wish wish = wish_of("gpt-7.5b", 96, kTwoKinds, ", deadline: 300 d");
+  const PurchaseAnswer answer = answer_of(wish);
+  ASSERT_TRUE(answer.choice);
+  ASSERT_FALSE(answer.utilisations.empty());
+  EXPECT_EQ(answer.utilisations.front().option, *answer.choice);
+  EXPECT_LE(answer.utilisations.size(), 3U);
+  for (const sim::PlanUtilisation& utilisation : answer.utilisations) {
+    const PurchaseOption& option = answer.options[utilisation.option];
+    model::Job job = sim::job_on(
+        wish.job, wish.target.offers[static_cast<std::size_t>(option.offer)], option.machines);
+    const auto mfu_with = [&](auto change) {
+      job.plan = option.report.plan;
+      change(job.plan);
+      const auto report = sim::simulate(job, {.sensitivities = false});
+      return std::get<sim::SimulationReport>(report).mfu;
+    };
+    EXPECT_EQ(utilisation.planned, mfu_with([](model::Plan&) {}));
+    const auto recompute = [](model::Plan& plan) {
+      plan.recompute = model::RecomputeKind::Full;
+      plan.recompute_layers = 0;
+    };
+    const auto expose = [](model::Plan& plan) {
+      plan.overlap_grad_reduce = plan.overlap_param_gather = plan.overlap_tensor_parallel = false;
+    };
+    ASSERT_TRUE(utilisation.recomputed && utilisation.not_overlapped && utilisation.all);
+    EXPECT_EQ(*utilisation.recomputed, mfu_with(recompute));
+    EXPECT_EQ(*utilisation.not_overlapped, mfu_with(expose));
+    EXPECT_EQ(*utilisation.all, mfu_with([&](model::Plan& plan) {
+      recompute(plan);
+      expose(plan);
+      plan.micro_batch = 1;
+    }));
+    EXPECT_LT(*utilisation.recomputed, 0.85 * utilisation.planned);
+    EXPECT_LE(*utilisation.all, *utilisation.recomputed);
+  }
 }
 
 TEST(Purchase, TakesTheCheapestThatKeepsTheDeadline) {

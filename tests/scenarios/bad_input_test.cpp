@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/precision_names.h"
 #include "scenarios/huggingface.h"
 #include "scenarios/scenario.h"
 
@@ -93,6 +94,34 @@ TEST(BadInput, OptionsOfTheCommandLineAreCheckedLikeTheFile) {
             "--sweep: error: plan.tensor: 'two' is not a whole number\n"
             "  allowed: a whole number from 1 to 1000000\n"
             "1 error; nothing was run\n");
+}
+
+// `--set plan.tensor=$T` with T unset took the key away, as null does, without a word.
+TEST(BadInput, AnEmptyValueIsNoNull) {
+  for (const char* nothing : {"", "  ", "# 4"}) {
+    const auto jobs = load_scenario("scenarios/llama-3-8b-h200.yaml",
+                                    {.set = {"plan.tensor=" + std::string(nothing)}});
+    ASSERT_FALSE(jobs) << nothing;
+    EXPECT_EQ(to_text(jobs.error()),
+              "--set: error: plan.tensor: has an empty value\n"
+              "  allowed: a value; null takes the key away\n"
+              "1 error; nothing was run\n");
+  }
+  EXPECT_TRUE(load_scenario("scenarios/llama-3-8b-h200.yaml", {.set = {"plan.tensor=~"}}));
+}
+
+// Every name that a report prints can be written, and is offered where another is.
+TEST(BadInput, EveryPrecisionIsReadByItsName) {
+  const std::string file = "scenarios/llama-3-8b-h200.yaml";
+  const auto wrong = load_scenario(file, {.set = {"plan.precision=fp7"}});
+  ASSERT_FALSE(wrong);
+  for (const model::Precision precision : model::kPrecisions) {
+    const std::string name(name_of(precision));
+    const auto jobs = load_scenario(file, {.set = {"plan.precision=" + name}});
+    ASSERT_TRUE(jobs) << to_text(jobs.error());
+    EXPECT_EQ(jobs->front().plan.precision, precision) << name;
+    EXPECT_NE(to_text(wrong.error()).find(name), std::string::npos) << name;
+  }
 }
 
 // One of two keys that exclude each other can be tried without touching the file.

@@ -118,6 +118,11 @@ TEST(DisturbanceKeys, WindowsThatMeanNothingAreRefused) {
   };
   const std::string slow = "kind: slow-gpu, rank: 1, factor: 2, ";
   EXPECT_NE(fault(slow + "start: 4").find("no unit"), std::string::npos);
+  for (const char* key : {"start", "until", "duration"}) {
+    const std::string text = fault(slow + key + ": 9e9 s");  // 285 years, taken as 31.
+    EXPECT_NE(text.find(std::string(key) + ": is beyond any step\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("at most 1000000 s"), std::string::npos) << text;
+  }
   EXPECT_NE(fault(slow + "start: 4 ms, until: 4 ms").find("is not after start"), std::string::npos);
   EXPECT_NE(fault(slow + "start: 4 ms, until: 2 ms").find("is not after start"), std::string::npos);
   EXPECT_NE(fault(slow + "until: 2 ms, duration: 2 ms").find("one of until and duration"),

@@ -113,6 +113,37 @@ TEST_F(SearchAnswer, TheBestTenComeOutOfSimulateToTheBit) {
       [](const auto& a, const auto& b) { return a.report.step_time < b.report.step_time; }));
 }
 
+// A newcomer read "23,761 fit; 24,181 evaluated": the front's second runs and the single switches
+// were counted among the plans.
+TEST_F(SearchAnswer, EvaluatedOfThoseThatFitAreCountedApart) {
+  const auto& evaluated = result().evaluated;
+  std::int64_t plans = 0;
+  for (const sim::Candidate& plan : result().plans) plans += plan.evaluated ? 1 : 0;
+  EXPECT_EQ(evaluated.of_fitting, plans);
+  EXPECT_LE(evaluated.of_fitting, result().fit);
+  EXPECT_EQ(evaluated.baseline, 1);
+  EXPECT_GE(evaluated.front, static_cast<std::int64_t>(result().front.size()));
+  std::int64_t legal = 0;
+  for (const sim::SwitchEffect& effect : result().switches) legal += effect.step_time ? 1 : 0;
+  EXPECT_EQ(evaluated.switches, legal);
+  EXPECT_EQ(evaluated.dataflow, plans + 1 + evaluated.front + legal);
+  EXPECT_EQ(evaluated.events, 10);
+}
+
+// The file's own plan is simulated although nothing fits: "0 fit; 1 evaluated".
+TEST(SearchCounts, OfNothingThatFitsAreTheFilesOwnPlan) {
+  const model::Job job = job_from(yaml_of("gpt3-175b", 1, "megatron-core", 8));
+  sim::SearchSpace space = sim::whole_space(job);
+  space.micro_batch = {1};
+  space.recompute = {{}};
+  const auto found = sim::search(job, space, {.num_threads = 2});
+  ASSERT_TRUE(found.impossible.has_value());
+  EXPECT_EQ(found.fit, 0);
+  EXPECT_EQ(found.evaluated.of_fitting, 0);
+  EXPECT_EQ(found.evaluated.baseline, 1);
+  EXPECT_EQ(found.evaluated.dataflow, 1);
+}
+
 TEST_F(SearchAnswer, EveryLoserWinsWithoutItsReason) {
   const model::Seconds winner = result().best.front().report.step_time;
   const model::Plan& best = result().best.front().report.plan;

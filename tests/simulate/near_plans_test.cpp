@@ -71,8 +71,8 @@ TEST(NearPlans, OfDecoupledSidesHaveOtherTensorSizes) {
   }
 }
 
-// Eleven GPUs' worth of ranks on eight: no sides of powers of two make three stages.
-TEST(NearPlans, OfDecoupledOnesThatNeverFillTheClusterAreCoupled) {
+// Three stages fill no eight GPUs with sides of powers of two; four do.
+TEST(NearPlans, OfDecoupledOnesThatNeverFillTheClusterHaveOtherStages) {
   const model::Job job = job_from(
       "model: {name: llama-3-8b, sequence_length: 2048}\n" + std::string(kEightH100) +
       "plan: {tensor: 1, pipeline: 3, data: 1, micro_batch: 1, global_batch: 32, recompute: "
@@ -80,8 +80,51 @@ TEST(NearPlans, OfDecoupledOnesThatNeverFillTheClusterAreCoupled) {
   const PlanRefusal refusal = refusal_of(job);
   EXPECT_EQ(refusal.code, "illegal_plan");
   expect_all_run(job, refusal);
+  EXPECT_EQ(refusal.nearest.front().change, "plan.pipeline 3 → 4");
   for (const auto& near : refusal.nearest) {
-    EXPECT_EQ(near.change.rfind("policy.schedule fbd → 1f1b, ", 0), 0U) << near.change;
+    EXPECT_EQ(near.plan.schedule, model::ScheduleKind::Decoupled) << near.change;
+    EXPECT_EQ(near.plan.gpus(), 8) << near.change;
+  }
+}
+
+// 32e9 parameters of 18 B on the backward ranks, four of eight GPUs: 146 GB each. Two machines have
+// room; on one, both passes on the same ranks hold 73 GB.
+TEST(NearPlans, OfDecoupledOnesThatFitNowhereHaveMoreMachinesOrNoSides) {
+  const model::Job job = job_from(
+      "model: {name: llama-3-8b, sequence_length: 2048, num_layers: 144}\n" +
+      std::string(kEightH100) +
+      "plan: {tensor: 1, pipeline: 4, data: 1, micro_batch: 1, global_batch: 32, recompute: "
+      "full}\npolicy: {schedule: fbd}\n");
+  const PlanRefusal refusal = refusal_of(job);
+  EXPECT_EQ(refusal.code, "does_not_fit");
+  ASSERT_GE(refusal.nearest.size(), 2U);
+  ASSERT_LE(refusal.nearest.size(), 3U);
+  const auto& first = refusal.nearest.front();
+  EXPECT_EQ(first.change.rfind("cluster.nodes[0].count 1 → 2", 0), 0U) << first.change;
+  EXPECT_EQ(first.plan.schedule, model::ScheduleKind::Decoupled);
+  model::Job larger = job;
+  larger.cluster.groups.front().count = 2;
+  larger.plan = first.plan;
+  EXPECT_TRUE(std::holds_alternative<sim::SimulationReport>(
+      sim::simulate(larger, {.sensitivities = false})));
+  for (std::size_t i = 1; i < refusal.nearest.size(); ++i) {
+    EXPECT_EQ(refusal.nearest[i].change.rfind("policy.schedule fbd → 1f1b", 0), 0U)
+        << refusal.nearest[i].change;
+  }
+}
+
+// An H100 has no units for blocks of 32, but those for eight bits.
+TEST(NearPlans, OfAFormatThatTheGpuLacksHaveTheNextThatItHas) {
+  for (const char* precision : {"mxfp8", "nvfp4"}) {
+    const model::Job job = job_from(
+        "model: {name: llama-3-8b, sequence_length: 4096}\n" + std::string(kEightH100) +
+        "plan: {tensor: 2, data: 4, micro_batch: 1, global_batch: 32, zero: 1, precision: " +
+        precision + "}\n");
+    const PlanRefusal refusal = refusal_of(job);
+    expect_all_run(job, refusal);
+    ASSERT_GE(refusal.nearest.size(), 2U);
+    EXPECT_EQ(refusal.nearest[0].plan.precision, model::Precision::Fp8PerTensor);
+    EXPECT_EQ(refusal.nearest[1].plan.precision, model::Precision::Bf16);
   }
 }
 

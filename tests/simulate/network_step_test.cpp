@@ -312,6 +312,25 @@ TEST(Disturbances, ALinkIsListedOnce) {
   }
 }
 
+// Of a link that only closed forms know, delay and fullness are of one collective: the report had
+// them as the step's. How many times as long its collectives take is theirs at any size: eight
+// rings leave the leaf, and 100 GB/s of it are 12.5 GB/s each.
+TEST(NetworkStep, ALinkOfClosedFormsSaysHowMuchLongerItsCollectivesTake) {
+  Layout layout;
+  layout.fabric = "{type: fat-tree, nodes_per_leaf: 1, oversubscription: 4, routing: spray}";
+  model::Job job = job_of(layout);
+  job.plan.zero_stage = 3;  // All of it inside tasks, so that no flow of the step is there.
+  const SimulationReport report = report_of(job, {.sensitivities = false});
+  const auto load = std::find_if(report.links.begin(), report.links.end(),
+                                 [](const sim::LinkLoad& l) { return l.of_one_collective; });
+  ASSERT_NE(load, report.links.end());
+  model::Job idle = job;
+  idle.cluster.fabric.oversubscription = 1;
+  const double rate = sim::ring_rate(idle, model::GroupKind::Data).value;
+  EXPECT_NEAR(load->slowdown, rate / 12.5e9, 1e-3 * rate / 12.5e9);
+  EXPECT_EQ(load->num_users, 8);
+}
+
 TEST(Disturbances, BackgroundTrafficTakesItsShare) {
   Layout layout;
   layout.more = "disturbances: [{kind: background, from: n0/gpu0, to: n4/gpu0, rate: 50 GB/s}]\n";

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "scenarios/scenario.h"
 #include "tests/simulate/job_fixture.h"
 
 namespace megatwin::tests {
@@ -148,6 +149,45 @@ TEST(Simulate, SharesSumToTheCompute) {
   }
 }
 
+// A slow GPU's time stood in no row below compute.
+TEST(Simulate, SharesOfShippedScenariosSumToTheCompute) {
+  for (const char* name : {"disturbed-llama-3-8b-h100", "gpt3-175b-a100", "llama-3.1-70b-h100",
+                           "mixed-a100-v100", "mixtral-8x7b-h100"}) {
+    const auto jobs = scenarios::load_scenario(std::string("scenarios/") + name + ".yaml", {});
+    ASSERT_TRUE(jobs) << model::to_text(jobs.error());
+    const SimulationReport report = report_of(jobs->front(), {.sensitivities = false});
+    double sum = 0, slowed = 0;
+    for (const sim::ComputeShare& share : report.compute_shares) {
+      sum += share.time.value;
+      if (share.name == "slowed by disturbances") slowed += share.time.value;
+    }
+    EXPECT_NEAR(sum / report.breakdown.compute.value, 1, 2e-6) << name;
+    EXPECT_EQ(slowed > 0, report.disturbed.has_value()) << name;
+  }
+}
+
+// Twice the time of every kernel: the row holds what the kernels take once more, and no other row
+// grows. Launches of the host and traffic are not slowed.
+TEST(Simulate, ASlowGpuHasARowOfItsOwn) {
+  const std::string yaml =
+      "model: {name: llama-3-8b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 1}]}\n"
+      "plan: {tensor: 1, pipeline: 1, data: 8, micro_batch: 1, global_batch: 64, zero: 1}\n";
+  const SimulationReport plain = report_of(job_from(yaml), {.sensitivities = false});
+  const SimulationReport slow =
+      report_of(job_from(yaml + "disturbances: [{kind: slow-gpu, rank: 3, factor: 2}]\n"),
+                {.sensitivities = false});
+  ASSERT_EQ(slow.compute_shares.size(), plain.compute_shares.size() + 1);
+  double kernels = 0;
+  for (std::size_t i = 0; i < plain.compute_shares.size(); ++i) {
+    const sim::ComputeShare& share = plain.compute_shares[i];
+    EXPECT_EQ(slow.compute_shares[i].time.value, share.time.value) << share.name;
+    if (share.name != "host launches") kernels += share.time.value;
+  }
+  EXPECT_EQ(slow.compute_shares.back().name, "slowed by disturbances");
+  EXPECT_NEAR(slow.compute_shares.back().time.value / kernels, 1, 1e-6);
+}
+
 TEST(Simulate, RefusesWhatItCannotAnswer) {
   const auto code_of = [](const std::string& yaml) {
     const auto answer = sim::simulate(job_from(yaml));
@@ -171,6 +211,27 @@ TEST(Simulate, SaysThatAnEffectIsLeftOut) {
       report_of(job_from(kSeventyB), {.effects = *sim::effects_without({"tensor"})});
   ASSERT_FALSE(report.warnings.empty());
   EXPECT_EQ(report.warnings.front(), "left out: tensor");
+}
+
+// 128 experts of a rank are 128 launches a product, of 32 rows each: a newcomer saw a step of
+// launches and no way out of it.
+TEST(Simulate, SaysWhenLaunchesOfExpertsTakeTheStep) {
+  const std::string yaml =
+      "model: {name: qwen3-30b-a3b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 8}]}\n"
+      "plan: {tensor: 8, data: 8, micro_batch: 1, global_batch: 64, zero: 3, recompute: full}\n";
+  const auto hint_of = [&](const std::string& software) {
+    const SimulationReport report = report_of(job_from(yaml + software), {.sensitivities = false});
+    for (const std::string& warning : report.warnings) {
+      if (warning.rfind("host launches take", 0) == 0) return warning;
+    }
+    return std::string();
+  };
+  const std::string hint = hint_of("software: {framework: fsdp2}\n");
+  EXPECT_NE(hint.find(" the 128 experts of a rank "), std::string::npos) << hint;
+  EXPECT_NE(hint.find("plan.expert"), std::string::npos) << hint;
+  EXPECT_EQ(hint_of("software: {framework: fsdp2, cuda_graphs: true}\n"), "");
+  EXPECT_EQ(hint_of("software: {framework: maxtext}\n"), "");
 }
 
 // Selective recomputation costs little, full recomputation about one forward pass.

@@ -305,6 +305,23 @@ TEST(TimedDisturbances, AreTheSameBySimgrid) {
   }
 }
 
+// A reduction at a quarter of the rate for a part of the step takes as long as neither of the two.
+TEST(TimedDisturbances, SayWhatIsAMeanOverTheStep) {
+  const std::string link = "{kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: 4";
+  const auto says = [](const SimulationReport& report, const std::string& words) {
+    const auto& chain = report.disturbed->chain;
+    return std::any_of(chain.begin(), chain.end(), [&](const std::string& line) {
+      return line.find(words) != std::string::npos;
+    });
+  };
+  const std::string always = "hidden or not, takes ", mean = always + "on average over the step ";
+  const SimulationReport timed = run(link + ", start: 1 ms}");
+  EXPECT_TRUE(says(timed, mean));
+  const SimulationReport untimed = run(link + "}");
+  EXPECT_TRUE(says(untimed, always));
+  EXPECT_FALSE(says(untimed, mean));
+}
+
 // The window stands with the cause and in the chain.
 TEST(TimedDisturbances, AreNamedWithTheirWindow) {
   const SimulationReport report = run("{" + kKinds[0] + ", start: 4 ms, duration: 6 ms}");
