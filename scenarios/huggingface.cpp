@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "scenarios/huggingface_config.h"
+#include "scenarios/huggingface_language_part.h"
+#include "scenarios/huggingface_refusals.h"
 #include "scenarios/json_reader.h"
 
 namespace megatwin::scenarios {
@@ -43,6 +45,9 @@ std::optional<model::Diagnostic> recognise_other_json(const std::string& file,
   if (root.find("model_type") != nullptr || root.find("architectures") != nullptr) {
     return std::nullopt;
   }
+  if (root.find("_class_name") != nullptr) {
+    return not_a_config(file, "the configuration of a diffusion model (diffusers)");
+  }
   if (root.find("hidden_dim") != nullptr && root.find("ffn_embed_dim") != nullptr) {
     return not_a_config(file, "a model description of llm-analysis");
   }
@@ -54,28 +59,6 @@ std::optional<model::Diagnostic> recognise_other_json(const std::string& file,
   }
   if (root.find("traceEvents") != nullptr) return not_a_config(file, "a trace");
   return std::nullopt;
-}
-
-// The map that describes the language model and its path.
-struct LanguagePart {
-  TreeNode node;
-  std::string path;
-};
-
-// The root, or text_config of a model that also sees. Such a model writes the tie for all parts at
-// the top.
-LanguagePart language_part(const TreeNode& root) {
-  for (const char* key : {"text_config", "llm_config", "language_config"}) {
-    const TreeNode* nested = root.find(key);
-    if (nested == nullptr || nested->kind != TreeKind::Map) continue;
-    LanguagePart part{*nested, key};
-    for (const TreeEntry& entry : root.entries) {
-      const bool missing = entry.key == "tie_word_embeddings" || entry.key == "architectures";
-      if (missing && nested->find(entry.key) == nullptr) part.node.entries.push_back(entry);
-    }
-    return part;
-  }
-  return {root, ""};
 }
 
 const Family* find_family(const std::string& model_type, const std::string& architecture) {
@@ -95,6 +78,35 @@ std::string first_architecture(HuggingfaceConfig& config) {
   const TreeNode* list = config.node("architectures");
   if (list == nullptr || list->kind != TreeKind::Sequence || list->items.empty()) return {};
   return list->items.front().text;
+}
+
+// Reports an architecture that is known not to be a Transformer; whether it is one.
+bool refuse(ReadContext& context, const TreeNode& node, const std::string& path) {
+  const TreeNode* type = node.find("model_type");
+  const std::string_view reason =
+      type == nullptr ? std::string_view() : huggingface_refusal(type->text);
+  if (reason.empty()) return false;
+  MapReader(context, node, path)
+      .error_at(*type, "model_type", quoted(type->text) + ": " + std::string(reason));
+  return true;
+}
+
+void report_unknown(HuggingfaceConfig& config, const std::string& architecture) {
+  const TreeNode& part = config.map().node();
+  const TreeNode* type = config.node("model_type");
+  const TreeNode place =
+      type != nullptr ? *type : TreeNode{.text = architecture, .position = part.position};
+  std::string message = "unknown architecture " + quoted(place.text);
+  if (const std::string section = llama_written_out(part); !section.empty()) {
+    message +=
+        "; its sizes are written as a Llama's: if its layers are a Llama's too, give the "
+        "scenario " +
+        section +
+        " instead of the file, with qkv_bias, mlp_bias, qk_norm, "
+        "norms_per_layer, sliding_window where it has them";
+  }
+  config.map().error_at(place, "model_type", std::move(message),
+                        allowed_names(place.text, huggingface_families()));
 }
 
 void read_common_sizes(HuggingfaceConfig& config, Transformer& transformer) {
@@ -157,16 +169,17 @@ model::Result<HuggingfaceModel> parse_huggingface_config(const std::string& file
   MEGATWIN_TRY(const Document document, parse_json(file, text));
   if (const auto other = recognise_other_json(file, document.root)) return model::fail(*other);
   ReadContext context(document.sources);
-  const LanguagePart part = language_part(document.root);
+  if (refuse(context, document.root, "")) return model::fail(context.diagnostics());
+  const LanguagePart part = language_part(context, document.root);
+  if (refuse(context, part.node, part.path)) return model::fail(context.diagnostics());
   HuggingfaceConfig config(context, part.node, part.path);
+  // Warned of already, not ignored.
+  for (const std::string_view key : kOtherParts) config.node(key);
   const std::string model_type = config.word({"model_type"});
   const std::string architecture = first_architecture(config);
   const Family* family = find_family(model_type, architecture);
   if (family == nullptr) {
-    const TreeNode* place = config.node("model_type");
-    config.map().unknown_word(
-        place != nullptr ? *place : TreeNode{.text = architecture, .position = part.node.position},
-        "model_type", huggingface_families(), "architecture");
+    report_unknown(config, architecture);
     return model::fail(context.diagnostics());
   }
   HuggingfaceModel result;

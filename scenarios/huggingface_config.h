@@ -1,6 +1,6 @@
 // One config.json while it is read: keys by any of their names, and a warning for every key that
 // matters and is absent. Shared by huggingface.cpp and the architectures in
-// huggingface_families.cpp; nobody else includes this.
+// the other huggingface_*.cpp files; nobody else includes this.
 #ifndef MEGATWIN_SCENARIOS_HUGGINGFACE_CONFIG_H_
 #define MEGATWIN_SCENARIOS_HUGGINGFACE_CONFIG_H_
 

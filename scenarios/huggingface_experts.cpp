@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -70,16 +71,28 @@ void deepseek_experts(Config& config, Transformer& t) {
   deepseek_layers(config, t);
 }
 
+void leave_out_prediction(Config& config, std::string_view key) {
+  config.warn(
+      key, "layers that predict further tokens are left out: this architecture's class has none");
+}
+
+// Every expert as wide as intermediate_size, under the names that Mixtral made usual.
+void mixtral_experts(Config& config, Transformer& t, std::int64_t num_experts,
+                     std::int64_t experts_per_token) {
+  constexpr std::string_view kDefault = "the default of this architecture";
+  t.experts = model::MixtureOfExperts{
+      .num_experts =
+          config.size_or_warn({"num_local_experts", "num_experts"}, num_experts, kDefault),
+      .experts_per_token = config.size_or_warn({"num_experts_per_tok", "experts_per_token"},
+                                               experts_per_token, kDefault),
+      .expert_ffn_size = t.ffn_hidden_size};
+}
+
 }  // namespace
 
 void read_mixtral(Config& config, Transformer& t) {
   read_mistral(config, t);
-  t.experts = model::MixtureOfExperts{
-      .num_experts = config.size_or_warn({"num_local_experts", "num_experts"}, 8,
-                                         "the default of this architecture"),
-      .experts_per_token = config.size_or_warn({"num_experts_per_tok", "experts_per_token"}, 2,
-                                               "the default of this architecture"),
-      .expert_ffn_size = t.ffn_hidden_size};
+  mixtral_experts(config, t, 8, 2);
 }
 
 void read_qwen2_moe(Config& config, Transformer& t) {
@@ -132,6 +145,12 @@ void read_deepseek(Config& config, Transformer& t) {
   untied_unless_written(config, t);
 }
 
+// The first DeepSeek with experts, before latent attention.
+void read_deepseek_moe(Config& config, Transformer& t) {
+  read_llama(config, t);
+  deepseek_experts(config, t);
+}
+
 void read_glm4_moe(Config& config, Transformer& t) {
   feed_forward_size(config, t);
   key_value_heads(config, t, 8);
@@ -166,6 +185,107 @@ void read_llama4(Config& config, Transformer& t) {
       t.layer_is_moe[static_cast<std::size_t>(i)] = (i + 1) % step == 0;
     }
   }
+  untied_unless_written(config, t);
+}
+
+// A Mixtral with LayerNorm and biases.
+void read_phimoe(Config& config, Transformer& t) {
+  read_mistral(config, t);
+  layer_norm(t, true);
+  t.qkv_bias = t.attention_output_bias = config.flag({"attention_bias"}, false);
+  t.head_bias = config.flag({"lm_head_bias"}, false);
+  mixtral_experts(config, t, 16, 2);
+}
+
+void read_olmoe(Config& config, Transformer& t) {
+  read_llama(config, t);
+  t.qk_norm = t.qk_norm_full_width = true;
+  mixtral_experts(config, t, 64, 8);
+}
+
+void read_granitemoe(Config& config, Transformer& t) {
+  read_llama(config, t);
+  t.mlp_bias = false;
+  mixtral_experts(config, t, 8, 2);
+}
+
+void read_granitemoeshared(Config& config, Transformer& t) {
+  read_granitemoe(config, t);
+  t.experts->shared_expert_ffn_size =
+      config.size_or_warn({"shared_intermediate_size"}, 0, "no shared expert", kOrNone);
+}
+
+void read_dbrx(Config& config, Transformer& t) {
+  layer_norm(t, false);
+  t.num_key_value_heads = 1;
+  if (const TreeNode* attention = config.node("attn_config")) {
+    Config nested(config.map().context(), *attention, config.map().path_of("attn_config"));
+    t.num_key_value_heads = nested.size_or({"kv_n_heads"}, 1, kHeads);
+  }
+  const TreeNode* ffn = config.node("ffn_config");
+  if (ffn == nullptr) {
+    config.map().error_at(config.map().node(), "ffn_config", "is missing", "a map of the experts");
+    return;
+  }
+  Config nested(config.map().context(), *ffn, config.map().path_of("ffn_config"));
+  t.ffn_hidden_size = nested.needed_size({"ffn_hidden_size"});
+  t.experts = model::MixtureOfExperts{.num_experts = nested.needed_size({"moe_num_experts"}),
+                                      .experts_per_token = nested.needed_size({"moe_top_k"}),
+                                      .expert_ffn_size = t.ffn_hidden_size};
+}
+
+void read_ernie4_5_moe(Config& config, Transformer& t) {
+  feed_forward_size(config, t);
+  key_value_heads(config, t, 4);
+  head_dim(config, t);
+  t.activation = gated_activation(config, "silu");
+  const bool bias = config.flag({"use_bias"}, false);
+  all_biases(t, bias);
+  t.head_bias = bias;
+  const std::int64_t expert = config.needed_size({"moe_intermediate_size"});
+  t.experts = model::MixtureOfExperts{
+      .num_experts = config.needed_size({"moe_num_experts"}),
+      .experts_per_token = config.needed_size({"moe_k"}),
+      .expert_ffn_size = expert,
+      .shared_expert_ffn_size = expert * config.size_or({"moe_num_shared_experts"}, 2, kOrNone),
+      .router_bias = true,
+      .expert_bias = bias};
+  if (config.size_or({"num_nextn_predict_layers"}, 0, kOrNone) > 0) {
+    leave_out_prediction(config, "num_nextn_predict_layers");
+  }
+  const std::int64_t first = config.size_or({"moe_layer_start_index"}, 1, kOrNone);
+  const std::int64_t end = config.size_or({"moe_layer_end_index"}, -1, {.min = -1, .max = 10'000});
+  const std::int64_t last = end < 0 ? t.num_layers - 1 : end;
+  const std::int64_t step = config.size_or({"moe_layer_interval"}, 1);
+  t.layer_is_moe.resize(static_cast<std::size_t>(t.num_layers));
+  for (std::int64_t i = first; i <= std::min(last, t.num_layers - 1); ++i) {
+    t.layer_is_moe[static_cast<std::size_t>(i)] = (i + 1) % step == 0;
+  }
+  tied_unless_written(config, t);
+}
+
+void read_minimax_m2(Config& config, Transformer& t) {
+  feed_forward_size(config, t);
+  key_value_heads(config, t, 8);
+  head_dim(config, t, 128);
+  t.activation = gated_activation(config, "silu");
+  t.qk_norm = t.qk_norm_full_width = config.flag({"use_qk_norm"}, true);
+  mixtral_experts(config, t, 256, 8);
+  t.experts->router_bias = config.flag({"use_routing_bias"}, true);
+  if (config.flag({"use_mtp"}, false)) leave_out_prediction(config, "use_mtp");
+  untied_unless_written(config, t);
+}
+
+// DeepSeek-V3's experts behind Qwen3's attention.
+void read_dots1(Config& config, Transformer& t) {
+  feed_forward_size(config, t);
+  key_value_heads(config, t, 32);
+  head_dim(config, t);
+  t.activation = gated_activation(config, "silu");
+  t.qkv_bias = t.attention_output_bias = config.flag({"attention_bias"}, false);
+  t.qk_norm = true;
+  deepseek_experts(config, t);
+  t.experts->router_bias = true;
   untied_unless_written(config, t);
 }
 

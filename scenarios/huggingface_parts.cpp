@@ -21,6 +21,12 @@ std::string activation_word(Config& config, std::string_view fallback) {
                      fallback);
 }
 
+void windows_on(Config& config, Transformer& t, std::int64_t layers) {
+  if (layers == 0 && config.node("layer_types") == nullptr) t.sliding_window = 0;
+  t.num_sliding_window_layers = layers;
+  window_from_layer_types(config, t, 1);
+}
+
 }  // namespace
 
 ActivationKind gated_activation(Config& config, std::string_view fallback) {
@@ -94,6 +100,20 @@ void window_from_layer_types(Config& config, Transformer& t, int period) {
     return;
   }
   t.num_sliding_window_layers = sliding;
+}
+
+std::int64_t window_unless_null(Config& config, std::int64_t class_default) {
+  const TreeNode* value = config.map().node().find("sliding_window");
+  const bool is_null = value != nullptr && value->kind == TreeKind::Null;
+  return config.size_or({"sliding_window"}, is_null ? 0 : class_default, kOrNone);
+}
+
+void windows_but_every(Config& config, Transformer& t, std::int64_t n) {
+  windows_on(config, t, t.num_layers - t.num_layers / std::max<std::int64_t>(n, 1));
+}
+
+void windows_on_every(Config& config, Transformer& t, std::int64_t n) {
+  windows_on(config, t, t.num_layers / std::max<std::int64_t>(n, 1));
 }
 
 void untied_unless_written(Config& config, Transformer& t) {

@@ -37,6 +37,13 @@ void head_dim(HuggingfaceConfig& config, model::Transformer& t, std::int64_t cla
 // Share of the layers that look back only over a window, by the list that newer files write.
 void window_from_layer_types(HuggingfaceConfig& config, model::Transformer& t, int period);
 
+// The window's size: `class_default` where the key is absent, none where it is null.
+std::int64_t window_unless_null(HuggingfaceConfig& config, std::int64_t class_default);
+
+// The window on all but every n-th layer, or on every n-th, unless the file lists the layers.
+void windows_but_every(HuggingfaceConfig& config, model::Transformer& t, std::int64_t n);
+void windows_on_every(HuggingfaceConfig& config, model::Transformer& t, std::int64_t n);
+
 // Tie of input and output embedding where the class says false; its files write it all the same.
 void untied_unless_written(HuggingfaceConfig& config, model::Transformer& t);
 
