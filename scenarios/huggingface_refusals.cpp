@@ -79,13 +79,13 @@ bool only_attention(const TreeNode& config) {
   });
 }
 
-struct Renamed {
+struct OtherName {
   std::string_view from;  // In config.json.
   std::string_view to;    // In a scenario.
   bool needed = false;
 };
 
-constexpr std::array<Renamed, 9> kRenamed = {
+constexpr std::array<OtherName, 9> kOtherNames = {
     {{"num_hidden_layers", "num_layers", true},
      {"hidden_size", "hidden_size", true},
      {"intermediate_size", "ffn_hidden_size", true},
@@ -110,7 +110,7 @@ std::string llama_written_out(const TreeNode& config) {
   const bool more = std::any_of(config.entries.begin(), config.entries.end(), tells_of_more);
   if (more || !only_attention(config)) return {};
   std::string section = "model: {family: llama";
-  for (const Renamed& key : kRenamed) {
+  for (const OtherName& key : kOtherNames) {
     const std::string* value = scalar(config, key.from);
     if (value == nullptr && key.needed) return {};
     if (value != nullptr) section += ", " + std::string(key.to) + ": " + *value;

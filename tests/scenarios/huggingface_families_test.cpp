@@ -34,8 +34,8 @@ struct Published {
   const char* config;
 };
 
-// Keys as in the published files; counts as Hugging Face shows them for the checkpoints (the sum
-// over their safetensors).
+// Keys as in the published files; counts of the checkpoints as they are commonly given, which a sum
+// over their tensors by hand confirms.
 const Published kPublished[] = {
     {"phi-3.5-moe", 41873153344,
      R"({"model_type": "phimoe", "architectures": ["PhiMoEForCausalLM"], "hidden_size": 4096,
