@@ -30,17 +30,18 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
-// A group to leave out is one of the file's, or one that a constant was read from.
-std::optional<model::Diagnostic> unknown_group(const std::set<std::string>& left_out,
+// A group to leave out or to list apart is one of the file's, or one that a constant was read from.
+std::optional<model::Diagnostic> unknown_group(const std::string& option,
+                                               const std::set<std::string>& groups,
                                                const std::vector<scenarios::MeasuredRow>& rows) {
   std::set<std::string> known;
   for (const scenarios::MeasuredRow& row : rows) known.insert(row.group());
   for (const model::StepConstant& constant : model::step_constants()) {
     known.insert(constant.groups.begin(), constant.groups.end());
   }
-  for (const std::string& group : left_out) {
+  for (const std::string& group : groups) {
     if (known.contains(group)) continue;
-    return model::Diagnostic{.file = "--leave-out",
+    return model::Diagnostic{.file = option,
                              .message = "unknown group '" + group + "'",
                              .allowed = join({known.begin(), known.end()})};
   }
@@ -62,12 +63,16 @@ model::Result<sim::Validation> validate_csv(const ValidateArguments& arguments) 
                                          .allowed = "one measured step a line"});
   }
   const std::set<std::string> left_out(arguments.leave_out.begin(), arguments.leave_out.end());
-  if (auto unknown = unknown_group(left_out, rows)) return model::fail(*std::move(unknown));
+  const std::set<std::string> apart(arguments.apart.begin(), arguments.apart.end());
+  for (const auto& [option, groups] :
+       {std::pair("--leave-out", left_out), std::pair("--apart", apart)}) {
+    if (auto unknown = unknown_group(option, groups, rows)) {
+      return model::fail(*std::move(unknown));
+    }
+  }
   const model::HardwareCatalogue catalogue = scenarios::load_hardware_catalogue();
-  const sim::ValidateOptions options{.apart = {arguments.apart.begin(), arguments.apart.end()},
-                                     .effects = *effects,
-                                     .leave_out = left_out,
-                                     .adjust = {}};
+  const sim::ValidateOptions options{
+      .apart = apart, .effects = *effects, .leave_out = left_out, .adjust = {}};
   sim::Validation validation = sim::validate_steps(rows, catalogue, options);
   if (arguments.leave_each_out) sim::leave_each_out(rows, catalogue, options, validation);
   return validation;

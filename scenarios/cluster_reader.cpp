@@ -158,12 +158,20 @@ void read_counted_nodes(MapReader& reader, const TreeNode& nodes,
   cluster.groups.push_back(*std::move(group));
 }
 
-// Keeps every product of sizes far from overflow.
+// Keeps every product of sizes far from overflow, and machines joined.
 void check_size(MapReader& reader, model::Cluster& cluster) {
   constexpr std::int64_t kGpusMax = 10'000'000;
   std::int64_t total = 0;
   for (const NodeGroup& group : cluster.groups) {
     total += std::int64_t{group.count} * group.node.num_gpus;
+  }
+  const bool alone = cluster.groups.size() == 1 && cluster.groups.front().count == 1;
+  for (const NodeGroup& group : cluster.groups) {
+    if (alone || group.node.num_nics > 0) continue;
+    reader.error_at(*reader.find("nodes"), "nodes",
+                    "several machines, but no adapters in a machine",
+                    "nics greater than 0, or one machine");
+    break;
   }
   if (total <= kGpusMax) return;
   reader.error_at(*reader.find("nodes"), "nodes",

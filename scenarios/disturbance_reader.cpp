@@ -317,6 +317,7 @@ std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
   for (std::size_t i = 0; i < list->items.size(); ++i) {
     MapReader item(scenario.context(), list->items[i],
                    scenario.path_of("disturbances[" + std::to_string(i) + "]"));
+    if (list->items[i].kind == TreeKind::Null) item.require("kind", "what happens");
     if (list->items[i].kind != TreeKind::Map) continue;
     if (auto disturbance = DisturbanceReader(item, cluster).read()) {
       disturbances.push_back(*std::move(disturbance));

@@ -135,6 +135,13 @@ void check_shape(HuggingfaceConfig& config, Transformer& transformer) {
                                 ", and head_dim is missing");
     }
   }
+  if (transformer.num_key_value_heads > 0 &&
+      transformer.num_attention_heads % transformer.num_key_value_heads != 0) {
+    config.map().error_at(config.map().node(), "num_key_value_heads",
+                          std::to_string(transformer.num_key_value_heads) +
+                              " key-value heads do not divide the " +
+                              std::to_string(transformer.num_attention_heads) + " heads");
+  }
   if (transformer.experts &&
       transformer.experts->experts_per_token > transformer.experts->num_experts) {
     config.map().error_at(config.map().node(), "num_experts_per_tok",

@@ -165,6 +165,14 @@ void complete_transformer(MapReader& reader, Transformer& transformer,
   if (transformer.num_key_value_heads == 0) {
     transformer.num_key_value_heads = transformer.num_attention_heads;
   }
+  if (transformer.num_attention_heads % transformer.num_key_value_heads != 0) {
+    const TreeNode* stated = reader.node().find("num_key_value_heads");
+    reader.error_at(stated == nullptr ? reader.node() : *stated, "num_key_value_heads",
+                    std::to_string(transformer.num_key_value_heads) +
+                        " do not divide the num_attention_heads " +
+                        std::to_string(transformer.num_attention_heads),
+                    "a divisor of " + std::to_string(transformer.num_attention_heads));
+  }
   if (transformer.head_dim == 0) {
     transformer.head_dim = hidden_size / transformer.num_attention_heads;
     if (transformer.head_dim * transformer.num_attention_heads != hidden_size) {

@@ -194,10 +194,10 @@ class Chain {
     std::size_t named = 0;
     for (const LinkLoad& load : disturbed_.links) {
       const auto same =
-          std::find_if(plain_.links.begin(), plain_.links.end(),
-                       [&](const LinkLoad& other) { return other.link == load.link; });
-      const bool known =
-          same != plain_.links.end() && same->of_one_collective == load.of_one_collective;
+          std::find_if(plain_.links.begin(), plain_.links.end(), [&](const LinkLoad& other) {
+            return other.link == load.link && other.of_one_collective == load.of_one_collective;
+          });
+      const bool known = same != plain_.links.end();
       const LinkLoad before = known ? *same : LinkLoad{};
       if (load.delay <= before.delay || ++named > kLinksNamed) continue;
       const std::string link = load.link + " (" + text("%.3g GB/s", load.capacity.value / 1e9) +

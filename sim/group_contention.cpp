@@ -20,6 +20,7 @@ using model::Seconds;
 // Large, so that ratios are those of bandwidths.
 constexpr model::Bytes kLarge{256e6};
 constexpr std::size_t kLinksOfGroup = 4;
+constexpr double kOutlasts = 1000;
 
 // One round of collectives: every group of a kind in some stages, at once.
 class Round {
@@ -49,6 +50,14 @@ class Round {
     return true;
   }
 
+  // Other jobs' traffic, which outlasts the round.
+  void add_other_jobs() {
+    for (const JobNetwork::Background& other : network_.background()) {
+      others_.push_back(ways_.add({{other.route, other.rate}},
+                                  {.kind = FlowUser::Kind::Background, .rank = other.from}));
+    }
+  }
+
   // The factor of each stage that was added; nothing when no link is short.
   struct Answer {
     std::vector<double> by_stage;
@@ -65,6 +74,9 @@ class Round {
     for (const auto& [handle, stage] : users_) {
       if (!ways_.contended(handle)) continue;
       sent.emplace_back(ways_.add_flow(flows, handle, alone_, {}), stage);
+    }
+    for (const CappedWays::Handle handle : others_) {
+      if (ways_.contended(handle)) ways_.add_flow(flows, handle, kOutlasts * alone_, {});
     }
     MEGATWIN_TRY(const std::vector<Seconds> finish, net.finish_times(flows));
     Seconds span;
@@ -96,6 +108,7 @@ class Round {
   Seconds alone_;
   BytesPerSecond rate_;
   std::vector<std::pair<CappedWays::Handle, int>> users_;
+  std::vector<CappedWays::Handle> others_;
 };
 
 void keep_worse(GroupContention& kept, std::vector<LinkLoad> links, const std::vector<bool>& used) {
@@ -147,6 +160,8 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
     for (int stage = 0; stage < job.plan.pipeline; ++stage) {
       Round round(job, network, kind);
       MEGATWIN_TRY([[maybe_unused]] const bool added, round.add_stage(stage));
+      // Elsewhere these are flows of the step, which meet the others there.
+      if (job.plan.zero_stage >= 2) round.add_other_jobs();
       MEGATWIN_TRY(auto answer, round.solve(net));
       double& factor = contention.data[static_cast<std::size_t>(stage)];
       factor = std::max(factor, answer.by_stage[static_cast<std::size_t>(stage)]);

@@ -211,7 +211,7 @@ std::string in_gib(Bytes bytes) {
 
 PlanRefusal refuse_illegal(const std::vector<std::string>& problems) {
   return {.code = "illegal_plan",
-          .message = "the model or the cluster does not allow it",
+          .message = "not allowed by the model or the cluster",
           .reasons = problems};
 }
 

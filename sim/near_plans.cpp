@@ -30,6 +30,7 @@ constexpr int kDecoupledMax = 100;
 bool runs(const Job& job, const Plan& plan) {
   Job changed = job;
   changed.plan = plan;
+  changed.network = model::NetworkKind::Analytic;  // Whether it runs is no question of the network.
   const auto answer = simulate(changed, {.sensitivities = false});
   return std::holds_alternative<SimulationReport>(answer);
 }

@@ -263,16 +263,24 @@ struct GroupLink {
   LinkLoad load;
 };
 
-// A link of both stands as the whole step saw it, with all its users; one that is short only when
-// the step is over delays nobody.
+// The worst stretch of the step has the word. A link that flows met too stands as they did where
+// that is a part of the step: they are held against durations that have the slowdown of groups in
+// them already. One that is short only when the step is over slows nobody.
 std::vector<LinkLoad> with_group_links(std::vector<LinkLoad> links, std::vector<GroupLink> groups,
                                        Instant makespan) {
+  constexpr double kPartOfStep = 0.01;
   for (auto& [from, load] : groups) {
     if (from > Instant{} && from >= makespan) continue;
-    const bool listed =
-        std::any_of(links.begin(), links.end(),
-                    [&, &name = load.link](const LinkLoad& l) { return l.link == name; });
-    if (!listed) links.push_back(std::move(load));
+    const auto listed =
+        std::find_if(links.begin(), links.end(),
+                     [&, &name = load.link](const LinkLoad& l) { return l.link == name; });
+    if (listed == links.end()) {
+      links.push_back(std::move(load));
+    } else if (listed->of_one_collective
+                   ? load.slowdown > listed->slowdown
+                   : listed->delay < kPartOfStep * model::to_seconds(makespan)) {
+      *listed = std::move(load);
+    }
   }
   return links;
 }

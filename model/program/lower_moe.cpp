@@ -179,13 +179,21 @@ void router(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes&
                                  .layout = GemmLayout::WeightGradient});
 }
 
-// Single operators before the fused activation, which keeps their result: two clamps and their
-// concatenation; on the way back two masks and the concatenation of the halves. Source:
-// Megatron-LM, megatron/core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl.
+// Single operators before the fused activation, which keeps their result. Forward: a clamp for each
+// half, then both in one tensor. Backward, for the half with one limit a comparison and a choice,
+// for the one with two limits two comparisons, their conjunction and a choice, over masks of one
+// byte; then both halves in one tensor. Sources: Megatron-LM,
+// megatron/core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl; PyTorch,
+// FunctionsManual.cpp, clamp_backward.
 void clamp(const LayerSizes& sizes, const MoeSizes& moe, OpList& forward, OpList& backward) {
-  const double bytes = sizes.element * as_double(moe.rows * moe.layers.fc1.outputs);
-  forward.memory("moe.activation.clamp", 2 * bytes, 2 * bytes, 3);
-  backward.memory("moe.activation.clamp.backward", 3 * bytes, 2 * bytes, 3);
+  const double e = sizes.element;
+  const double half = as_double(moe.rows * moe.layers.fc1.outputs) / 2;
+  forward.memory("moe.activation.clamp", (2 + 2) * e * half, (2 + 2) * e * half, 3);
+  const double one_limit_read = e + (1 + e), one_limit_written = 1 + e;
+  const double two_limits_read = 2 * e + 2 + (1 + e), two_limits_written = 2 + 1 + e;
+  backward.memory("moe.activation.clamp.backward",
+                  (one_limit_read + two_limits_read + 2 * e) * half,
+                  (one_limit_written + two_limits_written + 2 * e) * half, 2 + 4 + 1);
 }
 
 void expert_activation(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe,
@@ -202,9 +210,10 @@ void expert_activation(const LoweringInput& input, const LayerSizes& sizes, cons
 
 // The bias behind the second product; that of the first is part of its product. Megatron-LM adds it
 // expert by expert, weighed by the router's fp32 probabilities, so that product, sum and
-// concatenation are fp32 tensors; on the way back the gradients of the sum, of the bias and of the
-// probabilities, each a product and a sum, expert by expert. Others add it in one pass. Source:
-// Megatron-LM, megatron/core/transformer/moe/experts.py, TEGroupedMLP._apply_bias.
+// concatenation are fp32 tensors; on the way back the gradients of the sum, of the bias (a product,
+// a sum, a cast) and of the probabilities (a product, a sum), expert by expert. Others add it in
+// one pass. Source: Megatron-LM, megatron/core/transformer/moe/experts.py,
+// TEGroupedMLP._apply_bias.
 void expert_bias(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes& moe,
                  OpList& forward, OpList& backward) {
   if (!input.transformer.experts->expert_bias) return;
@@ -219,7 +228,7 @@ void expert_bias(const LoweringInput& input, const LayerSizes& sizes, const MoeS
   const int experts = static_cast<int>(moe.local_experts);
   forward.memory("moe.bias", (e + 3 * kFp32) * y, (3 * kFp32 + e) * y, 2 * experts + 2);
   backward.memory("moe.bias.backward", (2 * e + 5 * kFp32) * y, (2 * e + 3 * kFp32) * y,
-                  5 * experts + 2);
+                  6 * experts + 3);
 }
 
 // The shared expert: a dense feed-forward over all tokens, cut by the tensor group.

@@ -76,6 +76,7 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   // Residual in the middle, and what the norms put out; norms after a half layer keep their input.
   const int norms = model.norms_per_layer;
   const bool gathered = sizes.sequence_parallel && software.saves_gathered_inputs;
+  const auto sixteen_bits = [&] { return gathered ? e * T * as_double(sizes.hidden) : e * x; };
   const auto norm_output = [&](const LinearLayer& layer) {
     if (!gathered) return stored(layer) * x;
     const bool gathers_quantised =
@@ -85,8 +86,9 @@ LayerSaved layer_saved(const LoweringInput& input, const LayerSizes& sizes, bool
   saved.norms = e * x + norm_output(model.latent ? attention.kv_down : attention.qkv) +
                 std::max(0, norms - 2) * e * x;
   if (norms > 1) {
-    saved.norms += norm_output(moe ? expert_layers(input, sizes).fc1
-                                   : feed_forward_layers(input, sizes, sizes.ffn).fc1);
+    // The router reads it before it is cast.
+    saved.norms +=
+        moe ? sixteen_bits() : norm_output(feed_forward_layers(input, sizes, sizes.ffn).fc1);
   }
   if (software.dropout) saved.masks = 2 * x;
   double out_width = as_double(sizes.query_width);

@@ -14,6 +14,7 @@ void overlap_nothing(Plan& plan) {
   plan.overlap_grad_reduce = false;
   plan.overlap_param_gather = false;
   plan.overlap_tensor_parallel = false;
+  plan.overlap_p2p = false;
 }
 
 void take_lone_sequences(Plan& plan) { plan.micro_batch = 1; }
@@ -24,7 +25,8 @@ void recompute_all(Plan& plan) {
 }
 
 bool overlaps(const Plan& plan) {
-  return plan.overlap_grad_reduce || plan.overlap_param_gather || plan.overlap_tensor_parallel;
+  return plan.overlap_grad_reduce || plan.overlap_param_gather || plan.overlap_tensor_parallel ||
+         plan.overlap_p2p;
 }
 
 bool recomputes_all(const Plan& plan) {

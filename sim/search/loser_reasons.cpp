@@ -118,18 +118,29 @@ Loser slow_loser(const Job& job, const Plan& plan, TimesWithout& winner) {
                                              : "faster before contention and disturbances";
     return loser;
   }
+  const std::vector<Blame> all = blames(own, best);
   std::set<std::string> effects;
   Seconds left = own.time(), winners_left = best.time();
-  for (const Blame& blame : blames(own, best)) {
-    effects.insert(blame.term.effect);
-    loser.terms.emplace_back(blame.term.effect);
-    loser.reason += (loser.reason.empty() ? "" : ", ") + std::string(blame.term.words);
+  std::size_t named = all.size();  // Terms without which it wins against the winner with them.
+  bool explained = false;
+  for (std::size_t i = 0; i < all.size() && !explained; ++i) {
+    effects.insert(all[i].term.effect);
     left = own.without(effects);
-    winners_left = best.without(effects);
+    if (left >= best.time()) continue;
+    named = std::min(named, i + 1);
     // Taken off from both, so that what they share cannot make it win.
-    if (left < best.time() && left <= winners_left) break;
+    explained = left <= best.without(effects);
+    if (explained) named = i + 1;
   }
-  if (left >= best.time()) {
+  effects.clear();
+  for (std::size_t i = 0; i < named; ++i) {
+    effects.insert(all[i].term.effect);
+    loser.terms.emplace_back(all[i].term.effect);
+    loser.reason += (loser.reason.empty() ? "" : ", ") + std::string(all[i].term.words);
+  }
+  left = own.without(effects);
+  winners_left = best.without(effects);
+  if (!explained) {
     loser.reason += (loser.reason.empty() ? "" : ", besides ") +
                     std::string("products that are slower, more or spread less evenly");
   }

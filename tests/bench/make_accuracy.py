@@ -100,10 +100,16 @@ print("\n## Small models on one node\n")
 print("`megatwin validate scenarios/measured/vtrain_single_node.csv`: 2 to 8 A100, apart from the rest.\n")
 table(small, errors_of(small))
 memory = memory_line(steps) + memory_line(torch)
+def percentile(sizes, part):
+    place = part * (len(sizes) - 1)
+    low = int(place)
+    high = min(low + 1, len(sizes) - 1)
+    return sizes[low] + (place - low) * (sizes[high] - sizes[low])
+
 def memory_text(errors):
     sizes = sorted(abs(e) for e in errors)
     return "median error **%s %%**, p90 %s %%, bias %s %%" % (
-        percent(statistics.median(sizes)), percent(sizes[int(0.9 * (len(sizes) - 1))]), percent(statistics.mean(errors), True))
+        percent(statistics.median(sizes)), percent(percentile(sizes, 0.9)), percent(statistics.mean(errors), True))
 
 no_slack = memory_line(validate(ROWS, "--apart", APART, "--leave-out", "TT")) + memory_line(torch)
 print("\n## Memory\n")

@@ -342,6 +342,29 @@ TEST(Disturbances, BackgroundTrafficTakesItsShare) {
   EXPECT_NEAR(ratio(quiet.step_time / quiet.disturbed->undisturbed_step_time), 1, 1e-6);
 }
 
+// Collectives inside tasks meet it, too: with 45 GB/s beside them on 50, a fair half is left, as on
+// a cable of half the rate. They were priced as if alone.
+TEST(Disturbances, BackgroundTrafficTakesItsShareOfShardedWeights) {
+  const auto step = [](const std::string& disturbance) {
+    return report_of(job_from("model: {name: llama-3-8b, sequence_length: 4096}\n"
+                              "cluster: {nodes: [{type: dgx-h100, count: 2}]}\n"
+                              "plan: {tensor: 1, data: auto, micro_batch: 1, global_batch: 32, "
+                              "zero: 3, recompute: full}\n"
+                              "disturbances: [{" +
+                              disturbance + "}]\n"),
+                     {.sensitivities = false});
+  };
+  const SimulationReport shared =
+      step("kind: background, from: n0/gpu0, to: n1/gpu0, rate: 45 GB/s");
+  const SimulationReport half = step("kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: 2");
+  EXPECT_GT(ratio(shared.step_time / shared.disturbed->undisturbed_step_time), 1.05);
+  EXPECT_NEAR(ratio(shared.step_time / half.step_time), 1, 1e-6);
+  // What is left has room for it.
+  const SimulationReport quiet =
+      step("kind: background, from: n0/gpu0, to: n1/gpu0, rate: 10 GB/s");
+  EXPECT_EQ(quiet.step_time, quiet.disturbed->undisturbed_step_time);
+}
+
 TEST(Disturbances, ExpertImbalanceSlowsTheExperts) {
   const std::string text =
       "model: {name: mixtral-8x7b, sequence_length: 4096}\n"

@@ -131,8 +131,28 @@ TEST(TimedDisturbances, OfANanosecondChangeNothing) {
     const SimulationReport late = step("{" + kind + ", start: 1000 s}");
     for (const std::string& line : late.disturbed->chain) {
       EXPECT_EQ(line.find("delays its flows"), std::string::npos) << line;
+      EXPECT_EQ(line.find("times as long as alone"), std::string::npos) << line;
     }
+    EXPECT_EQ(late.links.size(), step("").links.size()) << kind;
   }
+}
+
+// The same cable 1.5 times as slow at first and 4 times later: the worse is told, as it is where it
+// holds throughout.
+TEST(TimedDisturbances, TellOfTheWorstThatALinkDoesToCollectives) {
+  const std::string cable = "{kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: ";
+  const auto slowdown = [](const SimulationReport& report) {
+    double most = 0;
+    for (const sim::LinkLoad& load : report.links) {
+      if (load.of_one_collective) most = std::max(most, load.slowdown);
+    }
+    return most;
+  };
+  const double always = slowdown(run(cable + "4}", "maxmin"));
+  EXPECT_GT(always, 1.5);
+  const SimulationReport both =
+      run(cable + "1.5, until: 1 s}, " + cable + "4, start: 1 s, until: 1000 s}", "maxmin");
+  EXPECT_EQ(slowdown(both), always);
 }
 
 // Durations of the tasks of one rank, in the order in which they ran.
