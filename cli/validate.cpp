@@ -144,6 +144,11 @@ model::Result<sim::Validation> validate_jsonl(const ValidateArguments& arguments
   if (!text) faults.insert(faults.end(), text.error().begin(), text.error().end());
   if (!faults.empty()) return model::fail(std::move(faults));
   MEGATWIN_TRY(const auto rows, scenarios::parse_operation_rows(*text, arguments.file));
+  if (rows.empty()) {
+    return model::fail(model::Diagnostic{.file = arguments.file,
+                                         .message = "holds no operations",
+                                         .allowed = "one JSON object a line"});
+  }
   MEGATWIN_TRY(const auto profile, scenarios::gpu_profile(*gpu));
   const sim::HostPace pace(rows, *gpu, profile);
   return as_validation(sim::validate_operations(rows, *gpu, profile, pace));

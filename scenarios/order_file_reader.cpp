@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/program/task.h"
 #include "scenarios/document.h"
 
 namespace megatwin::scenarios {
@@ -38,7 +39,17 @@ model::Result<Orders> parse_order_file(const std::string& file, const std::strin
     }
     std::istringstream tokens(line.substr(colon + 1));
     std::vector<std::string> order;
-    for (std::string token; tokens >> token;) order.push_back(token);
+    for (std::string token; tokens >> token;) {
+      if (!model::task_from_text(token)) {
+        return model::fail({.file = file,
+                            .line = number,
+                            .column = static_cast<int>(line.find(token, colon + 1)) + 1,
+                            .message = "'" + token + "' is no task",
+                            .allowed = "a letter of F B I W, the micro-batch, a full stop and the "
+                                       "chunk, such as F0.1"});
+      }
+      order.push_back(token);
+    }
     orders.push_back(std::move(order));
   }
   if (orders.empty()) {

@@ -32,6 +32,14 @@ TEST(OrderFile, SaysWhichLineIsWrong) {
             "1 error; nothing was run\n");
 }
 
+TEST(OrderFile, SaysWhereSomethingIsNoTask) {
+  const auto orders = parse_order_file("o.txt", "0: F0.0 B0.0\n1: F0.0 X1.0 B0.0\n");
+  ASSERT_FALSE(orders);
+  EXPECT_EQ(orders.error().front().line, 2);
+  EXPECT_EQ(orders.error().front().column, 9);
+  EXPECT_EQ(orders.error().front().message, "'X1.0' is no task");
+}
+
 TEST(OrderFile, RefusesWhatIsNone) {
   EXPECT_FALSE(parse_order_file("o.txt", ""));
   EXPECT_FALSE(parse_order_file("o.txt", "root:x:0:0:root\n"));
