@@ -11,28 +11,12 @@
 #include "model/parameters.h"
 #include "scenarios/huggingface.h"
 #include "scenarios/scenario.h"
+#include "tests/scenarios/published_config.h"
 
 namespace megatwin::scenarios {
 namespace {
 
 using model::Transformer;
-
-std::string problems_of(const std::string& text) {
-  const model::Result<HuggingfaceModel> config = parse_huggingface_config("config.json", text);
-  return config ? to_text(config->warnings) : to_text(config.error());
-}
-
-Transformer transformer_of(const std::string& text) {
-  const model::Result<HuggingfaceModel> config = parse_huggingface_config("config.json", text);
-  EXPECT_TRUE(config) << to_text(config.error());
-  return config ? config->transformer : Transformer{};
-}
-
-struct Published {
-  const char* name;
-  std::int64_t parameters;
-  const char* config;
-};
 
 // Keys as in the published files; counts of the checkpoints as they are commonly given, which a sum
 // over their tensors by hand confirms.

@@ -6,28 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "model/parameters.h"
+#include "tests/scenarios/published_config.h"
 
 namespace megatwin::scenarios {
 namespace {
 
 using model::Transformer;
-
-std::string problems_of(const std::string& text) {
-  const model::Result<HuggingfaceModel> config = parse_huggingface_config("config.json", text);
-  return config ? to_text(config->warnings) : to_text(config.error());
-}
-
-Transformer transformer_of(const std::string& text) {
-  const model::Result<HuggingfaceModel> config = parse_huggingface_config("config.json", text);
-  EXPECT_TRUE(config) << to_text(config.error());
-  return config ? config->transformer : Transformer{};
-}
-
-struct Published {
-  const char* name;
-  std::int64_t parameters;
-  const char* config;
-};
 
 // Keys as in the published files, counts as Hugging Face shows them for the checkpoints.
 const Published kPublished[] = {
