@@ -250,29 +250,6 @@ std::vector<int> fed_bounds(const Job& job) {
   return bounds;
 }
 
-double decided_weight_share(const Job& job) {
-  if (!job.plan.decoupled.balance_weights) return job.plan.decoupled.weight_share;
-  Job fixed = job;
-  fixed.plan.decoupled.balance_weights = false;
-  fixed.plan.decoupled.weight_share = 0;
-  const DecoupledJob none = price_decoupled(fixed);
-  if (endless_decoupled(none)) return 0;
-  const int all = none.spec.micro_batches;
-  const double balanced = all * balanced_weight_share(none.spec);
-  double best = 0;
-  Instant shortest = simulate_decoupled(none.spec).makespan;
-  for (const double moved : {std::floor(balanced), std::ceil(balanced)}) {
-    fixed.plan.decoupled.weight_share = moved / all;
-    const DecoupledJob priced = price_decoupled(fixed);
-    if (moved == 0 || endless_decoupled(priced)) continue;
-    const Instant step = simulate_decoupled(priced.spec).makespan;
-    if (step >= shortest) continue;
-    shortest = step;
-    best = fixed.plan.decoupled.weight_share;
-  }
-  return best;
-}
-
 DecoupledJob price_decoupled(const Job& job, const model::PricedEffects& effects) {
   const model::DecoupledPlan& plan = job.plan.decoupled;
   DecoupledJob result{.forward = side_job(job, plan.forward),

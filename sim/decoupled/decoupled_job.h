@@ -37,8 +37,10 @@ struct DecoupledJob {
 // one for this plan, another schedule.
 std::vector<int> fed_bounds(const model::Job& job);
 
-// The share of the plan; of `auto` that at which both sides work equally long, in whole
-// micro-batches, or 0 where the step is no shorter for it. Requires: as price_decoupled().
+// The share of the plan; of `auto` the number of micro-batches with the shortest step that fits in
+// memory, or just the shortest when none is found that fits. Looked for from the share at which
+// both sides work equally long a micro-batch on, by strides that are halved: where leaving one more
+// is worse and then better again, the best may be missed. Requires: as price_decoupled().
 double decided_weight_share(const model::Job& job);
 
 // Requires: decoupled_problems(job) is empty.
@@ -46,6 +48,9 @@ DecoupledJob price_decoupled(const model::Job& job, const model::PricedEffects& 
 
 // The forward side without the model state that its ranks do not hold.
 model::JobProgram forward_ranks_program(const DecoupledJob& job);
+
+// Whether the ranks of both sides have the memory for what `result` held at once.
+bool sides_fit(const DecoupledJob& job, const DecoupledResult& result);
 
 // As endless_step(), of both sides and what crosses between them.
 std::optional<model::Diagnostic> endless_decoupled(const DecoupledJob& job);

@@ -173,6 +173,13 @@ model::Flop executed_flop(const Job& job, const DecoupledJob& priced) {
 
 }  // namespace
 
+bool sides_fit(const DecoupledJob& job, const DecoupledResult& result) {
+  SimulationReport report;
+  fill_sides(job, result, report);
+  fill_side_memory(job, result, report);
+  return report.fits;
+}
+
 void report_decoupled(const Job& job, const DecoupledJob& priced,
                       const model::PricedEffects& effects, bool timeline,
                       SimulationReport& report) {
@@ -197,9 +204,9 @@ void report_decoupled(const Job& job, const DecoupledJob& priced,
     const int moved = weights_moved(priced.spec);
     report.assumptions.push_back(
         "The forward ranks work out the weight gradients of " +
-        (moved == 0 ? "no micro-batch: the step would be no shorter for it."
+        (moved == 0 ? "no micro-batch: no share was found that makes the step shorter and fits."
                     : std::to_string(moved) + " of " + std::to_string(priced.spec.micro_batches) +
-                          " micro-batches, which balances the sides."));
+                          " micro-batches, with the shortest step that was found to fit."));
   }
 }
 

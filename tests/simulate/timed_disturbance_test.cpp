@@ -129,6 +129,7 @@ TEST(TimedDisturbances, OfANanosecondChangeNothing) {
                 static_cast<double>(plain), 1000)
         << kind;
     const SimulationReport late = step("{" + kind + ", start: 1000 s}");
+    EXPECT_NEAR(static_cast<double>(step_ns(late)), static_cast<double>(plain), 1000) << kind;
     for (const std::string& line : late.disturbed->chain) {
       EXPECT_EQ(line.find("delays its flows"), std::string::npos) << line;
       EXPECT_EQ(line.find("times as long as alone"), std::string::npos) << line;
