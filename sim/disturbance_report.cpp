@@ -56,7 +56,8 @@ class Chain {
     name_links();
     if (lines_.empty() && job_.network != model::NetworkKind::Analytic) {
       lines_.emplace_back(
-          "no flow of this job takes longer: none passes there, or what is left has room for it");
+          "no flow of this job takes longer: none passes there, or its fair share of the links has "
+          "room for it");
     }
     name_ends();
     return std::move(lines_);

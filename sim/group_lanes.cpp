@@ -9,6 +9,20 @@ namespace megatwin::sim {
 using model::BytesPerSecond;
 using model::RankId;
 
+namespace {
+
+// A lane that leaves its machine, in equal parts over the adapters of its GPU.
+void add_lane(std::vector<GroupLane>& lanes, const JobNetwork& network, const GroupLane& lane) {
+  const RankId from = lane.key.from, to = lane.key.to;
+  const bool leaves = network.machine_of(from) != network.machine_of(to);
+  const int parts = leaves ? network.adapter_lanes(from) : 1;
+  for (int adapter = 0; adapter < parts; ++adapter) {
+    lanes.push_back({{from, to, lane.key.channel, adapter}, lane.rate / parts});
+  }
+}
+
+}  // namespace
+
 bool uses_network(const JobNetwork& network, const std::vector<RankId>& members) {
   if (members.size() < 2) return false;
   const int first = network.machine_of(members.front());
@@ -41,7 +55,7 @@ std::vector<GroupLane> ring_lanes(const JobNetwork& network, const std::vector<R
   const Rings rings = rings_of(network.topology(), {.ranks = members});
   std::vector<GroupLane> lanes;
   for (const RingEdge& edge : rings.edges) {
-    lanes.push_back({{edge.from, edge.to, edge.channel}, bus / rings.channels});
+    add_lane(lanes, network, {{edge.from, edge.to, edge.channel}, bus / rings.channels});
   }
   return lanes;
 }
@@ -51,7 +65,8 @@ std::vector<GroupLane> pair_lanes(const JobNetwork& network, const std::vector<R
   std::vector<GroupLane> lanes;
   for (const RankId from : members) {
     for (const RankId to : members) {
-      if (network.machine_of(from) != network.machine_of(to)) lanes.push_back({{from, to}, pair});
+      if (network.machine_of(from) == network.machine_of(to)) continue;
+      add_lane(lanes, network, {{from, to}, pair});
     }
   }
   return lanes;
@@ -75,8 +90,8 @@ std::vector<GroupLane> shifted_lanes(const JobNetwork& network, const std::vecto
     const std::size_t machines = std::max<std::size_t>(1, outside / inside);
     std::size_t shift = inside * (1 + place % machines);
     while (here(members[(i + shift) % count])) ++shift;
-    lanes.push_back(
-        {{members[i], members[(i + shift) % count]}, static_cast<double>(outside) * pair});
+    add_lane(lanes, network,
+             {{members[i], members[(i + shift) % count]}, static_cast<double>(outside) * pair});
   }
   return lanes;
 }

@@ -65,6 +65,17 @@ bool strikes_links(const Disturbance& d) {
   return false;
 }
 
+// The narrowest link but those between switches, of which closed forms know nothing.
+model::BytesPerSecond rate_at_ends(const Topology& topology, const model::Route& route) {
+  model::BytesPerSecond narrowest;
+  for (const LinkId id : route.links) {
+    const model::Link& link = topology.link(id);
+    if (link.kind == LinkKind::Fabric) continue;
+    if (narrowest.value == 0 || link.bandwidth < narrowest) narrowest = link.bandwidth;
+  }
+  return narrowest;
+}
+
 }  // namespace
 
 std::optional<RankId> gpu_of_name(const model::Cluster& cluster, std::string_view name) {
@@ -179,11 +190,18 @@ model::Diagnostics JobNetwork::apply(const Disturbance& d) {
 model::Result<JobNetwork::Way> JobNetwork::way(const model::FlowKey& key) {
   MEGATWIN_TRY(model::Route route, router_->route(key));
   if (!links_disturbed_) {
-    const model::BytesPerSecond bandwidth = route.bandwidth;
+    const model::BytesPerSecond bandwidth = rate_at_ends(disturbed_, route);
     return Way{std::move(route), bandwidth};
   }
   MEGATWIN_TRY(const model::Route plain, pristine_router_->route(key));
-  return Way{std::move(route), plain.bandwidth};
+  return Way{std::move(route), rate_at_ends(pristine_, plain)};
+}
+
+int JobNetwork::adapter_lanes(RankId rank) const {
+  const Topology::Machine& machine = disturbed_.machine(machine_of(rank));
+  const auto own = static_cast<int>(machine.nics.size() / machine.gpus.size());
+  // So many that they come out even over those that are left.
+  return !adapters_fail_ || own > 4 ? std::max(own, 1) : own == 4 ? 12 : own == 3 ? 6 : own;
 }
 
 model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& job,
@@ -191,6 +209,9 @@ model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& j
   std::unique_ptr<JobNetwork> network(new JobNetwork);
   MEGATWIN_TRY(network->pristine_, model::build_topology(job.cluster));
   network->disturbed_ = network->pristine_;
+  network->adapters_fail_ =
+      std::any_of(job.disturbances.begin(), job.disturbances.end(),
+                  [](const Disturbance& d) { return d.kind == DisturbanceKind::DeadNic; });
   for (const Disturbance& disturbance : job.disturbances) {
     if (!disturbance.holds_at(now)) continue;
     model::Diagnostics faults = network->apply(disturbance);
@@ -205,6 +226,9 @@ model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& j
     if (!from || !to) return model::fail(no_part(d, "GPU " + (from ? d.to : d.at)));
     MEGATWIN_TRY(model::Route route, network->router_->route({*from, *to}));
     if (route.links.empty()) return model::fail(no_part(d, "way from " + d.at + " to itself"));
+    // Groups that stay inside that machine meet it.
+    const int machine = network->machine_of(*from);
+    if (machine == network->machine_of(*to)) network->disturbed_machines_.insert(machine);
     // The other job, too, gets no more through a wire than the wire takes.
     const model::BytesPerSecond rate = std::min(d.rate, route.bandwidth);
     network->background_.push_back({std::move(route), rate, *from, i});

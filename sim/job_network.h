@@ -43,6 +43,9 @@ class JobNetwork {
     std::size_t disturbance = 0;  // Of the job.
   };
   const std::vector<Background>& background() const { return background_; }
+  // Into how many equal parts, with a FlowKey::adapter each, the traffic of a GPU is dealt over the
+  // adapters that it has to itself; 1 where it has one or a part of one.
+  int adapter_lanes(model::RankId rank) const;
   int machine_of(model::RankId rank) const {
     return disturbed_.vertex(disturbed_.gpu(rank)).machine;
   }
@@ -56,7 +59,7 @@ class JobNetwork {
   std::unique_ptr<model::Router> router_, pristine_router_;
   std::set<int> disturbed_machines_;
   std::vector<Background> background_;
-  bool links_disturbed_ = false;
+  bool links_disturbed_ = false, adapters_fail_ = false;
 };
 
 // The network from one change of the disturbances to the next, the start of the step first.

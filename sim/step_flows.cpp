@@ -141,19 +141,33 @@ class StepFlowBuilder {
     const std::vector<RankId> from_ranks = ranks_of(stage, replica),
                               to_ranks = ranks_of(hop.to, replica);
     for (std::size_t i = 0; i < from_ranks.size(); ++i) {
-      MEGATWIN_TRY(std::vector<JobNetwork::Way> ways, network_.ways({from_ranks[i], to_ranks[i]}));
+      MEGATWIN_TRY([[maybe_unused]] const bool added,
+                   add_message(hop, stage, replica, in_seconds(alone), from_ranks[i], to_ranks[i]));
+    }
+    return true;
+  }
+
+  // In equal parts over the adapters that the sender has to itself.
+  model::Result<bool> add_message(const Hop& hop, int stage, int replica, Seconds alone,
+                                  RankId from, RankId to) {
+    const JobNetwork& network = network_.at(0);
+    const bool leaves = network.machine_of(from) != network.machine_of(to);
+    const int parts = leaves ? network.adapter_lanes(from) : 1;
+    const FlowUser user{.kind = hop.kind == SendKind::Activation ? FlowUser::Kind::Activation
+                                                                 : FlowUser::Kind::Gradient,
+                        .stage = stage,
+                        .replica = replica,
+                        .rank = from};
+    for (int adapter = 0; adapter < parts; ++adapter) {
+      MEGATWIN_TRY(std::vector<JobNetwork::Way> ways, network_.ways({from, to, 0, adapter}));
       std::vector<CappedWays::Way> by_stretch;
       for (JobNetwork::Way& way : ways) {
-        const double moving = in_seconds(alone).value - way.route.latency.value;
-        const BytesPerSecond own{moving > 0 ? in_.message.value / moving : way.undisturbed.value};
+        const Seconds moving = alone - way.route.latency;
+        const BytesPerSecond own =
+            moving.value > 0 ? 1.0 / parts * in_.message / moving : way.undisturbed;
         by_stretch.push_back({std::move(way.route), std::min(own, way.undisturbed)});
       }
-      hops_[hop_index(hop, replica)].push_back(ways_.add(
-          by_stretch, {.kind = hop.kind == SendKind::Activation ? FlowUser::Kind::Activation
-                                                                : FlowUser::Kind::Gradient,
-                       .stage = stage,
-                       .replica = replica,
-                       .rank = from_ranks[i]}));
+      hops_[hop_index(hop, replica)].push_back(ways_.add(by_stretch, user));
     }
     return true;
   }

@@ -3,6 +3,7 @@
 #include <list>
 #include <mpi.h>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include <climits>
@@ -84,13 +85,35 @@ class MpiProcesses : public Processes {
   std::list<Sending> sending_;
 };
 
+// NOLINTBEGIN(concurrency-mt-unsafe): no thread has begun.
+
+// As Open MPI's launcher says it; another launcher says nothing.
+bool on_one_host() {
+  const char* here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const char* all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  return here != nullptr && all != nullptr && std::string_view(here) == all;
+}
+
+// What the user has set stays.
+void set_up_open_mpi() {
+  // Else a process that reads a large message out of the memory of one that was just killed ends by
+  // itself, before anybody has said which rank is gone.
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  if (!on_one_host() || std::getenv("OMPI_MCA_pml") != nullptr ||
+      std::getenv("OMPI_MCA_btl") != nullptr) {
+    return;
+  }
+  // Shared memory is all it takes; to look for network cards takes as long as the rest of MPI_Init.
+  setenv("OMPI_MCA_pml", "ob1", 0);
+  setenv("OMPI_MCA_btl", "self,vader", 0);
+}
+
+// NOLINTEND(concurrency-mt-unsafe)
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) Processes* megatwin_mpi_join_1() {
-  // Else a process that reads a large message out of the memory of one that was just killed ends by
-  // itself, before anybody has said which rank is gone.
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread has begun.
-  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  set_up_open_mpi();
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (provided == MPI_THREAD_MULTIPLE) return new MpiProcesses;

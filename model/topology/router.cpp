@@ -74,6 +74,11 @@ Result<Route> Router::between_machines(VertexId from, VertexId to, const FlowKey
     const std::size_t count = machine.nics.size();
     const auto nic = static_cast<std::size_t>(
         nic_of_gpu(gpu, static_cast<int>(machine.gpus.size()), static_cast<int>(count)));
+    std::vector<std::size_t> own_up;
+    for (std::size_t i = nic; i < nic + count / machine.gpus.size(); ++i) {
+      if (port_of(machine.nics[i]).value >= 0) own_up.push_back(i);
+    }
+    if (!own_up.empty()) return own_up[static_cast<std::size_t>(key.adapter) % own_up.size()];
     for (std::size_t i = 0; i < count; ++i) {
       if (port_of(machine.nics[(nic + i) % count]).value >= 0) return (nic + i) % count;
     }
@@ -162,7 +167,8 @@ LinkId Router::port_of(VertexId nic) const {
 
 std::uint64_t Router::weight(const FlowKey& key, LinkId link) const {
   std::uint64_t h = mix(options_.seed);
-  for (const int part : {key.from.value, key.to.value, key.channel, link.value}) {
+  const int lane = key.channel ^ (key.adapter << 16);
+  for (const int part : {key.from.value, key.to.value, lane, link.value}) {
     h = mix(h ^ static_cast<std::uint32_t>(part));
   }
   return h;

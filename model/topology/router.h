@@ -32,6 +32,7 @@ struct RoutingOptions {
 struct FlowKey {
   RankId from, to;
   int channel = 0;  // Flows of other channels may take other ways.
+  int adapter = 0;  // Which of several that a GPU has to itself: of those that are up, modulo.
 };
 
 struct Route {
@@ -46,9 +47,9 @@ class Router {
  public:
   explicit Router(const Topology& topology, RoutingOptions options = {});
 
-  // From a GPU to another; empty from a GPU to itself. A GPU whose adapter's port is down uses the
-  // next adapter of its machine.
-  // Errors: the GPU does not exist; no way leads there (and what is missing).
+  // From a GPU to another; empty from a GPU to itself. A GPU whose own adapters' ports are down
+  // uses the next adapter of its machine. Errors: the GPU does not exist; no way leads there (and
+  // what is missing).
   Result<Route> route(const FlowKey& key);
   void forget();
 

@@ -84,6 +84,116 @@ TEST(NetworkStep, SlowsOnAnOversubscribedFabricAndNamesTheLinks) {
               1e-4 * rate / 12.5e9);
 }
 
+// Cables that let through less than one adapter. Eight rings leave each machine: through a way up
+// of 400 GB/s over the oversubscription, by a torus of two through half of that.
+TEST(NetworkStep, SlowsByFabricCablesThatAreNarrowerThanAnAdapter) {
+  struct Case {
+    int machines;
+    std::string fabric;
+    double share;  // Of a ring, GB/s.
+  };
+  for (const Case& c : {Case{8, "type: fat-tree, nodes_per_leaf: 1, routing: spray", 50},
+                        Case{2, "type: torus, torus: [2]", 25}}) {
+    for (const double oversubscription : {2, 20, 400}) {
+      Layout layout{.machines = c.machines};
+      layout.fabric =
+          "{" + c.fabric + ", oversubscription: " + std::to_string(oversubscription) + "}";
+      const model::Job job = job_of(layout);
+      const SimulationReport flows = report_of(job, {.sensitivities = false});
+      layout.fabric = "{type: single-switch}";
+      const SimulationReport full = run(layout);
+      const double rate = sim::ring_rate(job_of(layout), model::GroupKind::Data).value;
+      const double slower = rate / (1e9 * c.share / oversubscription);
+      EXPECT_NEAR(ratio(flows.breakdown.exposed_dp / full.breakdown.exposed_dp), slower,
+                  1e-4 * slower)
+          << layout.fabric << oversubscription;
+      ASSERT_FALSE(flows.links.empty());
+    }
+  }
+}
+
+// Nor does fixed hashing beat spraying, nor less of the fabric more of it.
+TEST(NetworkStep, IsNoFasterOnLessOfAFabric) {
+  for (const std::string fabric :
+       {"type: fat-tree, nodes_per_leaf: 1, routing: spray",
+        "type: fat-tree, nodes_per_leaf: 1, spines: 8, routing: ecmp",
+        "type: fat-tree, nodes_per_leaf: 1, spines: 24, routing: ecmp",
+        "type: rail-optimized-fat-tree, nodes_per_leaf: 2", "type: torus, torus: [2, 2, 2]",
+        "type: dragonfly+, nodes_per_leaf: 1, leaves_per_pod: 2"}) {
+    for (const int pipeline : {1, 4}) {
+      double before = 0;
+      for (const int oversubscription : {1, 2, 3, 8, 64}) {
+        Layout layout{.pipeline = pipeline};
+        layout.fabric =
+            "{" + fabric + ", oversubscription: " + std::to_string(oversubscription) + "}";
+        const double step = run(layout).step_time.value;
+        EXPECT_GE(step, before) << layout.fabric;
+        if (fabric.find("ecmp") != std::string::npos) {
+          layout.fabric = "{type: fat-tree, nodes_per_leaf: 1, routing: spray, oversubscription: " +
+                          std::to_string(oversubscription) + "}";
+          EXPECT_GE(step, run(layout).step_time.value) << fabric << oversubscription;
+        }
+        before = step;
+      }
+      EXPECT_GT(before, step_of({.pipeline = pipeline}, "analytic") * 1.05) << fabric;
+    }
+  }
+}
+
+// 32 adapters for eight GPUs, four each: one at half its rate halves what is dealt to it, one that
+// is gone leaves its part to the other three.
+TEST(Disturbances, AllAdaptersOfAGpuCarryItsTraffic) {
+  const auto exposed = [](const std::string& disturbance) {
+    return report_of(job_from("model: {name: llama-3-8b, sequence_length: 4096}\n"
+                              "cluster: {nodes: [{type: dgx-h100, count: 2, nics: 32, "
+                              "nic_bandwidth: 12.5 GB/s}]}\n"
+                              "software: {framework: megatron-2021}\n"
+                              "plan: {tensor: 8, data: 2, micro_batch: 1, global_batch: 16}\n"
+                              "network: maxmin\n" +
+                              disturbance),
+                     {.sensitivities = false})
+        .breakdown.exposed_dp;
+  };
+  const Seconds plain = exposed("");
+  for (const int nic : {0, 1, 3, 30}) {
+    const std::string name = "n0/nic" + std::to_string(nic);
+    const std::string leaf = "rail" + std::to_string(nic) + "/leaf0";
+    const Seconds half = exposed("disturbances: [{kind: slow-link, from: " + name +
+                                 ", to: " + leaf + ", factor: 2}]\n");
+    const Seconds gone = exposed("disturbances: [{kind: dead-nic, nic: " + name + "}]\n");
+    EXPECT_NEAR(ratio(half / plain), 2, 0.15) << nic;
+    EXPECT_NEAR(ratio(gone / plain), 4.0 / 3, 0.1) << nic;
+  }
+}
+
+// Rings inside a machine: four lanes leave a GPU for its data-parallel group, two for its pair of
+// tensor-parallel ranks, and share its 450 GB/s with eight flows of another job, each as a twelfth
+// and a tenth.
+TEST(Disturbances, BackgroundTrafficInsideAMachineMeetsItsGroups) {
+  Layout layout{.machines = 1, .tensor = 2};
+  const auto sharded = [&](const std::string& traffic) {
+    layout.more.clear();
+    for (int flow = 0; flow < (traffic.empty() ? 0 : 8); ++flow) {
+      layout.more += layout.more.empty() ? "disturbances: [" : ", ";
+      layout.more += "{kind: background, from: n0/gpu0, to: n0/gpu1, rate: " + traffic + " GB/s}";
+    }
+    if (!layout.more.empty()) layout.more += "]\n";
+    model::Job job = job_of(layout);
+    job.plan.zero_stage = 1;
+    return report_of(job, {.sensitivities = false}).breakdown;
+  };
+  const auto rate = [&](model::GroupKind kind) {
+    return sim::ring_rate(job_of(layout), kind).value;
+  };
+  const sim::StepBreakdown alone = sharded(""), busy = sharded("200"), idle = sharded("10");
+  EXPECT_NEAR(ratio(busy.exposed_dp / alone.exposed_dp),
+              rate(model::GroupKind::Data) / 4 / (450e9 / 12), 0.01);
+  EXPECT_NEAR(ratio(busy.exposed_tp / alone.exposed_tp),
+              rate(model::GroupKind::Tensor) / 2 / (450e9 / 10), 0.1);
+  EXPECT_NEAR(ratio(idle.exposed_dp / alone.exposed_dp), 1, 1e-6);
+  EXPECT_NEAR(ratio(idle.exposed_tp / alone.exposed_tp), 1, 1e-6);
+}
+
 // Two stages whose replicas share leaves: their reductions overlap in part, so that the one that is
 // last is between alone on its uplink (25 GB/s a ring) and sharing it all the time (12.5 GB/s).
 TEST(NetworkStep, StagesShareWhereTheirReductionsOverlap) {
