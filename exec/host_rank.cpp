@@ -211,6 +211,8 @@ void HostRank::run_step() {
   while (!executor.finished() || backend_.has_unsent()) {
     consume_events();
     if (const auto event = backend_.run_next()) {
+      // What came while the task ran came before its end.
+      consume_events();
       executor.on_event(*event);
       continue;
     }
