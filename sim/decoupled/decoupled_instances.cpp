@@ -216,18 +216,27 @@ class Simulation {
   void advance_forward(int rank) {
     Rank& state = rank_at(rank);
     const int micro_batch = state.next * spec_.forward_instances + instance_of(rank);
+    const bool has_weights = state.weight_tasks_done < state.weight_tasks.size();
     if (micro_batch < spec_.micro_batches && state.there[static_cast<std::size_t>(micro_batch)] &&
-        has_room(micro_batch, stage_of(rank))) {
+        has_room(micro_batch, stage_of(rank)) && !(has_weights && is_nearly_full(rank))) {
       run_forward(rank, micro_batch);
       return;
     }
-    if (state.weight_tasks_done < state.weight_tasks.size()) {
+    if (has_weights) {
       const auto [weights_of, came] = state.weight_tasks[state.weight_tasks_done++];
       wait_for(rank, came);
       const Nanoseconds end =
           work(rank, EventKind::BackwardWeight, weights_of, costs(rank).weight_on_forward);
       push(end, rank, Event::WeightDone, weights_of);
     }
+  }
+
+  bool is_nearly_full(int rank) {
+    const DecoupledStage& stage = costs(rank);
+    if (!(stage.forward_room > model::Bytes{})) return false;
+    const DecoupledSizes& sizes = stage.on_forward;
+    const double forwards = feeds_input() ? 0 : 1;
+    return held(rank) + forwards * sizes.activation + 2 * sizes.weight_input > stage.forward_room;
   }
 
   // By place in the order of the backward rank, so that what is on its way has its place. A
@@ -295,12 +304,14 @@ class Simulation {
     note_held(rank);
   }
   void note_held(int rank) {
+    report_of(rank).held_max = std::max(report_of(rank).held_max, held(rank));
+  }
+  model::Bytes held(int rank) {
     const Rank& state = rank_at(rank);
     const DecoupledSizes& sizes =
         is_forward(rank) ? costs(rank).on_forward : costs(rank).on_backward;
-    const model::Bytes held = static_cast<double>(state.activations) * sizes.activation +
-                              static_cast<double>(state.weight_inputs_held) * sizes.weight_input;
-    report_of(rank).held_max = std::max(report_of(rank).held_max, held);
+    return static_cast<double>(state.activations) * sizes.activation +
+           static_cast<double>(state.weight_inputs_held) * sizes.weight_input;
   }
 
   // The lane has been empty since its last task: until `came` was made that is bubble, while it was

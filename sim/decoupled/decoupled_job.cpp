@@ -193,6 +193,8 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
                             result.leaves_gradients ? chunk.weight_gradient_input : Bytes{}};
     };
     const DecoupledSizes on_forward = sizes_of(forward), on_backward = sizes_of(backward);
+    const model::FeedRoom room_there =
+        feed_room(forward_ranks.spec.stages[s], on_forward.activation, limits_there[s]);
     DecoupledStage stage{
         .forward = forward.forward,
         .again = backward.forward,
@@ -208,12 +210,12 @@ void price_stages(const Job& job, const Crossing& crossing, DecoupledJob& result
         .weights = crossing.time(weights),
         // The input of weight gradients takes the place of the activations until it is sent.
         .waiting_max = fed_max(
-            {result.spec.forward_instances, result.spec.backward_instances},
-            feed_room(forward_ranks.spec.stages[s], on_forward.activation, limits_there[s]),
+            {result.spec.forward_instances, result.spec.backward_instances}, room_there,
             feed_room(here, std::max(on_backward.activation, on_backward.weight_input), limits[s])),
         .on_forward = on_forward,
         .on_backward = on_backward,
-        .send_activation = result.forward_program.spec.hop(static_cast<int>(s)).activation};
+        .send_activation = result.forward_program.spec.hop(static_cast<int>(s)).activation,
+        .forward_room = std::max(room_there.free, Bytes{1})};
     if (s > 0) {
       const int before = static_cast<int>(s) - 1;
       stage.send_gradient = result.backward_program.spec.hop(before).gradient;

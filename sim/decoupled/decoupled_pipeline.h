@@ -45,6 +45,10 @@ struct DecoupledStage {
   DecoupledSizes on_forward, on_backward;
   model::Instant send_activation;  // To the next stage of the same side …
   model::Instant send_gradient;    // … and to the one before.
+  // For activations and inputs of weight gradients on a forward rank, which works out weight
+  // gradients before its next forward when a forward and two inputs more would not fit; 0 for no
+  // such bound. What backward ranks send it takes none the less.
+  model::Bytes forward_room;
 };
 
 struct DecoupledSpec {
