@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "model/collective_cost.h"
@@ -261,7 +262,7 @@ double decided_weight_share(const Job& job) {
   const double balanced = all * balanced_weight_share(none.spec);
   double best = 0;
   Instant shortest = simulate_decoupled(none.spec).makespan;
-  for (const double moved : {std::floor(balanced), std::ceil(balanced)}) {
+  for (const double moved : std::set{std::floor(balanced), std::ceil(balanced)}) {
     fixed.plan.decoupled.weight_share = moved / all;
     const DecoupledJob priced = price_decoupled(fixed);
     if (moved == 0 || endless_decoupled(priced)) continue;
