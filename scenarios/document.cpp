@@ -64,6 +64,18 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+// Without a byte order mark, and with lines that end in a line feed alone.
+std::string as_unix_writes(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool ends_line = text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
+    if (!ends_line) result += text[i];
+  }
+  return result;
+}
+
 model::Diagnostic file_problem(const std::string& file, std::string message) {
   return {.file = file, .message = std::move(message)};
 }
@@ -139,8 +151,7 @@ model::Result<std::string> read_file(const std::string& path) {
   if (text.size() > kFileSizeMax) {
     return model::fail(file_problem(path, "is larger than 64 MiB, which no description needs"));
   }
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  return text;
+  return as_unix_writes(text);
 }
 
 model::Diagnostics check_text(const std::string& file, std::string_view text) {

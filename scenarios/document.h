@@ -71,8 +71,8 @@ model::Diagnostic diagnostic_at(const std::vector<SourceText>& sources, Finding 
 std::optional<std::string> why_no_file(const std::string& path);
 
 // The whole text, without a byte order mark, which some editors write and neither YAML nor JSON
-// need (RFC 8259, section 8.1). Errors: as why_no_file(); cannot be read; larger than
-// `kFileSizeMax`.
+// need (RFC 8259, section 8.1), and with "\n" for "\r\n". Errors: as why_no_file(); cannot be read;
+// larger than `kFileSizeMax`.
 model::Result<std::string> read_file(const std::string& path);
 
 constexpr std::size_t kFileSizeMax = 64U << 20U;

@@ -193,6 +193,11 @@ TEST(BadInput, ByteOrderMarksAndLineEndsChangeNothing) {
     std::ofstream(folder.path(name), std::ios::binary) << text;
     return folder.path(name);
   };
+  EXPECT_EQ(read_file(write("a",
+                            "\xEF\xBB\xBF"
+                            "a\r\n\r\r\nb\rc\n\r"))
+                .value_or(""),
+            "a\n\r\nb\rc\n\r");
   const std::string job = text_of("scenarios/llama-3-8b-h200.yaml");
   const auto plain = load_scenario(write("job.yaml", job));
   const auto marked = load_scenario(write("job.yaml", as_windows_writes(job)));
