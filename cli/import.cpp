@@ -105,8 +105,9 @@ std::vector<Fact> facts_of(const model::Transformer& shape) {
   return facts;
 }
 
-model::Result<Imported> import_huggingface(const std::string& file) {
-  MEGATWIN_TRY(const scenarios::HuggingfaceModel loaded, scenarios::load_huggingface_config(file));
+model::Result<Imported> import_huggingface(
+    const model::Result<scenarios::HuggingfaceModel>& config) {
+  MEGATWIN_TRY(const scenarios::HuggingfaceModel loaded, config);
   Imported imported{.kind = "hf", .family = loaded.transformer.family};
   imported.facts = facts_of(loaded.transformer);
   imported.ignored = loaded.ignored;
@@ -210,7 +211,7 @@ model::Result<Imported> import_network(const std::string& kind, const std::strin
 // The kind as given, else by content.
 model::Result<Imported> import_file(const std::string& kind, const std::string& file) {
   using scenarios::LaunchKind;
-  if (kind == "hf") return import_huggingface(file);
+  if (kind == "hf") return import_huggingface(scenarios::load_huggingface_config(file));
   MEGATWIN_TRY(const std::string text, scenarios::read_file(file));
   if (kind == "megatron") return import_launch(file, text, LaunchKind::Megatron);
   if (kind == "nemo") return import_launch(file, text, LaunchKind::Nemo);
@@ -223,7 +224,9 @@ model::Result<Imported> import_file(const std::string& kind, const std::string& 
   const auto recognised = scenarios::recognise_launch(text);
   if (recognised) return import_launch(file, text, *recognised);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && text[first] == '{') return import_huggingface(file);
+  if (first != std::string::npos && text[first] == '{') {
+    return import_huggingface(scenarios::parse_huggingface_config(file, text));
+  }
   std::string kinds = "a Hugging Face configuration, a launch file of Megatron-LM, NeMo or Primus";
   for (const std::string& name : network_kinds()) kinds += ", " + name;
   return model::fail({.file = file,

@@ -67,17 +67,20 @@ sim::PurchaseRequest request_of(const PlanArguments& arguments,
   return request;
 }
 
+// The answer, with a line that says how far the work is.
+sim::PurchaseAnswer planned(const PlanArguments& arguments, const scenarios::Scenario& scenario,
+                            const model::TrainingWish& wish, Console& console) {
+  WorkProgressLine line(console);
+  sim::PurchaseRequest request = request_of(arguments, scenario);
+  request.progress = [&](const sim::WorkProgress& progress) { line.show(progress); };
+  return sim::plan_purchase(scenario.jobs.front(), wish, request);
+}
+
 int plan_one(const PlanArguments& arguments, const scenarios::Scenario& scenario,
              Console& console) {
   const Clock::time_point start = Clock::now();
   const model::Job& job = scenario.jobs.front();
-  sim::PurchaseRequest request = request_of(arguments, scenario);
-  sim::PurchaseAnswer answer;
-  {
-    WorkProgressLine line(console);
-    request.progress = [&](const sim::WorkProgress& progress) { line.show(progress); };
-    answer = sim::plan_purchase(job, *scenario.target, request);
-  }
+  const sim::PurchaseAnswer answer = planned(arguments, scenario, *scenario.target, console);
   const std::chrono::duration<double> elapsed = Clock::now() - start;
   const PurchaseSummary summary{
       .job = job, .wish = *scenario.target, .answer = answer, .elapsed = {elapsed.count()}};
@@ -99,8 +102,7 @@ int plan_shared(const PlanArguments& arguments, const std::vector<scenarios::Sce
     const auto deadline = std::exchange(wish.deadline, std::nullopt);
     wish.budget.reset();
     wish.power.reset();
-    sim::PurchaseAnswer answer =
-        sim::plan_purchase(scenario.jobs.front(), wish, request_of(arguments, scenario));
+    sim::PurchaseAnswer answer = planned(arguments, scenario, wish, console);
     if (answer.options.empty()) {
       console.err << scenario.jobs.front().name << ": " << answer.unmet->message << "\n";
       for (const std::string& reason : answer.unmet->reasons) console.err << "  " << reason << "\n";

@@ -1,8 +1,30 @@
 #include "cli/shared_options.h"
 
+#include <algorithm>
+
 #include "cli/policy_library.h"
+#include "scenarios/document.h"
+#include "scenarios/map_reader.h"
+#include "scenarios/policy_reader.h"
 
 namespace megatwin::cli {
+namespace {
+
+CLI::Validator names_policy() {
+  const auto fault_of = [](const std::string& name) -> std::string {
+    const std::vector<std::string> names = scenarios::schedule_names();
+    if (name.ends_with(".so") || std::find(names.begin(), names.end(), name) != names.end()) {
+      return {};
+    }
+    const std::string fault =
+        name.empty() ? "has an empty value" : "unknown schedule " + scenarios::quoted(name);
+    return fault + "; allowed: a library, my_policy.so, or " +
+           scenarios::allowed_names(name, names);
+  };
+  return {fault_of, ""};
+}
+
+}  // namespace
 
 void add_settings(CLI::App& command, std::vector<std::string>& settings, const char* help) {
   command.add_option("--set", settings, help)->take_all()->allow_extra_args(false);
@@ -14,6 +36,7 @@ CLI::Option* add_policy(CLI::App& command, std::vector<std::string>& settings) {
           "--policy",
           [&settings](const std::string& name) { settings.push_back(policy_setting(name)); },
           "As policy.schedule: 1f1b, dpp, ...; or a library, my_policy.so")
+      ->check(names_policy())
       ->type_name("NAME");
 }
 

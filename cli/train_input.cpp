@@ -14,15 +14,16 @@ namespace {
 // The scenario with what the options add to it.
 model::Result<scenarios::Scenario> load(const TrainArguments& arguments,
                                         const std::optional<traces::RunLog>& replay) {
-  std::vector<std::string> settings = arguments.settings;
+  scenarios::ScenarioOptions options{.set = arguments.settings, .needs_cluster = false};
   if (!arguments.order.empty()) {
-    settings.push_back("policy={schedule: order-file, order_file: '" + arguments.order + "'}");
+    options.implied.emplace_back(
+        "--order", "policy={schedule: order-file, order_file: '" + arguments.order + "'}");
   }
   if (replay) {
     const std::string setting = policy_setting_of_log(replay->policy);
-    if (!setting.empty()) settings.push_back(setting);
+    if (!setting.empty()) options.implied.emplace_back("--replay", setting);
   }
-  return scenarios::load_scenario_file(arguments.file, {.set = settings, .needs_cluster = false});
+  return scenarios::load_scenario_file(arguments.file, options);
 }
 
 model::Result<std::optional<traces::RunLog>> read_log(const std::string& path) {

@@ -29,9 +29,9 @@ void WorkProgressLine::show(const sim::WorkProgress& progress) {
   shown_ = Clock::now();
   visible_ = true;
   console_.err << "\r\x1b[K" << phase_ << " " << format_count(progress.done);
-  if (progress.total > 0 && progress.done > 0) {
-    const double left =
-        static_cast<double>(progress.total - progress.done) / static_cast<double>(progress.done);
+  const double done = static_cast<double>(progress.done) + progress.begun;
+  if (progress.total > 0 && done > 0) {
+    const double left = (static_cast<double>(progress.total) - done) / done;
     console_.err << " of " << format_count(progress.total) << ", "
                  << format_time(left * since(phase_start_)) << " left at most";
   }

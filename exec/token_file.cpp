@@ -8,6 +8,7 @@
 
 #include "exec/file_problem.h"
 #include "model/assert.h"
+#include "scenarios/document.h"
 
 namespace megatwin::exec {
 namespace {
@@ -15,8 +16,13 @@ namespace {
 constexpr std::size_t kHeaderBytes = 256 * sizeof(std::int32_t);
 constexpr std::int32_t kMagic = 20240520;
 
+constexpr const char* kAllowed = "a UTF-8 text (data.text) or a token file (data.tokens)";
+
 // Larger than what a scenario may be, so not by scenarios/document.h.
 model::Result<std::string> read_bytes(const std::string& path) {
+  if (const auto reason = scenarios::why_no_file(path)) {
+    return model::fail(file_problem(path, *reason, kAllowed));
+  }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream bytes;
@@ -24,8 +30,7 @@ model::Result<std::string> read_bytes(const std::string& path) {
   if (!file || file.bad() || bytes.str().empty()) {
     const std::string reason =
         errno != 0 ? std::generic_category().message(errno) : std::string("it is empty");
-    return model::fail(file_problem(path, "cannot be read as training data: " + reason,
-                                    "a UTF-8 text (data.text) or a token file (data.tokens)"));
+    return model::fail(file_problem(path, "cannot be read as training data: " + reason, kAllowed));
   }
   return std::move(bytes).str();
 }

@@ -331,6 +331,10 @@ void PlanChecker::check_experts() {
     if (plan_.expert > 1) {
       refuse({PlanKey::Expert}, "plan.expert ", plan_.expert, " but the model has no experts");
     }
+    if (plan_.expert_tensor > 1) {
+      refuse({PlanKey::ExpertTensor}, "plan.expert_tensor ", plan_.expert_tensor,
+             " but the model has no experts");
+    }
     return;
   }
   const MixtureOfExperts& experts = *transformer_.experts;

@@ -31,6 +31,7 @@ class PlanWarnings {
     warn_of_tensor_groups();
     warn_of_shapes();
     warn_of_alignment();
+    warn_of_tokens();
     warn_of_schedule();
     warn_of_states();
     warn_of_experts();
@@ -49,6 +50,7 @@ class PlanWarnings {
   void warn_of_tensor_groups();
   void warn_of_shapes();
   void warn_of_alignment();
+  void warn_of_tokens();
   void warn_of_row(std::string_view what, std::int64_t length, std::int64_t multiple,
                    std::string_view how);
   std::string unquantised(std::int64_t length) const;
@@ -196,6 +198,18 @@ void PlanWarnings::warn_of_alignment() {
     warn_of_row("the head size", head, 8,
                 "the products of attention miss the 16-byte loads of the tensor cores");
   }
+}
+
+// Tokens are the inner size of the products for weight gradients. Source: assert_dim_for_fp8_exec()
+// of Transformer Engine, which asks for 16 of a last dimension; its page on MXFP8: 32 of both.
+void PlanWarnings::warn_of_tokens() {
+  if (operand_multiple(plan_.precision) == 1) return;
+  const std::int64_t shards =
+      std::int64_t{plan_.context} * (plan_.sequence_parallel ? plan_.tensor : 1);
+  warn_of_row("the number of tokens of a micro-batch",
+              plan_.micro_batch * transformer_.sequence_length / shards,
+              plan_.precision == Precision::Mxfp8 ? 32 : 16,
+              "Transformer Engine refuses to quantise so many; they are priced all the same");
 }
 
 void PlanWarnings::warn_of_schedule() {

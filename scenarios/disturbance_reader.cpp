@@ -1,16 +1,12 @@
 #include "scenarios/disturbance_reader.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "model/topology/fabric_topology.h"
-#include "model/topology/router.h"
+#include "scenarios/disturbed_parts.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -21,12 +17,6 @@ using model::DisturbanceKind;
 constexpr NumberRange kFactor{.min = 1, .max = 1e6};
 // No step takes eleven days; the clock counts nanoseconds for 292 years.
 constexpr model::Seconds kWindowMax{1e6};
-
-std::string shortly(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
 
 // "n3/gpu2" of the GPU that has this number when machines are filled in order; its clock, too.
 struct Place {
@@ -206,7 +196,7 @@ class DisturbanceReader {
     const double factor = gpu->boost_clock.value / clock.value;
     if (factor >= 1) return factor;
     reader_.error_at(*reader_.find("clock"), "clock", "is above the boost clock",
-                     "at most " + shortly(gpu->boost_clock.value / 1e9) + " GHz");
+                     "at most " + short_number(gpu->boost_clock.value / 1e9) + " GHz");
     return 1;
   }
 
@@ -236,77 +226,12 @@ class DisturbanceReader {
   const model::Cluster& cluster_;
 };
 
-// The parts that a disturbance names, in the words of the topology.
-std::vector<std::string> parts_of(const Disturbance& d) {
-  std::vector<std::string> parts;
-  for (const std::string& part : {d.at, d.to}) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  return parts;
-}
-
-model::RankId gpu_named(const model::Topology& topology, const std::string& name) {
-  model::RankId rank{0};
-  while (rank.value < topology.num_gpus() && topology.vertex(topology.gpu(rank)).name != name) {
-    ++rank.value;
-  }
-  return rank;
-}
-
-// No job sends more than the narrowest link of its way takes.
-void check_rate(MapReader& scenario, const TreeNode& item, const std::string& key,
-                const model::Topology& topology, const Disturbance& d) {
-  const model::RankId from = gpu_named(topology, d.at), to = gpu_named(topology, d.to);
-  for (const auto& [rank, name] : {std::pair(from, d.at), std::pair(to, d.to)}) {
-    if (rank.value < topology.num_gpus()) continue;
-    return scenario.error_at(item, key, quoted(name) + " is no GPU", "a GPU, such as n0/gpu0");
-  }
-  if (from == to) {
-    return scenario.error_at(item, key, "from and to are one GPU", "two GPUs");
-  }
-  const auto route = model::Router(topology).route({from, to});
-  if (!route || d.rate <= route->bandwidth) return;  // Without a way: said where it is used.
-  scenario.error_at(item, key + ".rate",
-                    "is above what the narrowest link from " + d.at + " to " + d.to + " takes",
-                    "at most " + shortly(route->bandwidth.value / 1e9) + " GB/s");
-}
-
-// Requires: one disturbance for each item.
-void check_names(MapReader& scenario, const TreeNode& list, const model::Cluster& cluster,
-                 const std::vector<Disturbance>& disturbances) {
-  const auto topology = model::build_topology(cluster);
-  if (!topology) return;  // Said where the cluster is used.
-  std::set<std::string, std::less<>> names;
-  for (model::VertexId id; id.value < topology->num_vertices(); ++id.value) {
-    names.insert(topology->vertex(id).name);
-  }
-  for (std::size_t i = 0; i < disturbances.size(); ++i) {
-    const Disturbance& d = disturbances[i];
-    const std::string key = "disturbances[" + std::to_string(i) + "]";
-    bool known = true;
-    for (const std::string& part : parts_of(d)) {
-      if (names.contains(part)) continue;
-      known = false;
-      scenario.error_at(list.items[i], key, "the cluster has no part " + quoted(part),
-                        "names as 'megatwin topology show' prints them, such as n0/gpu0, n0/nic1, "
-                        "rail0/leaf0");
-    }
-    if (known && d.kind == DisturbanceKind::Background) {
-      check_rate(scenario, list.items[i], key, *topology, d);
-    }
-    const bool cable =
-        d.kind == DisturbanceKind::SlowLink || d.kind == DisturbanceKind::FlappingLink;
-    if (!known || !cable || topology->find_link(d.at, d.to).value >= 0) continue;
-    scenario.error_at(list.items[i], key, "no cable joins " + quoted(d.at) + " and " + quoted(d.to),
-                      "two neighbours of 'megatwin topology show'");
-  }
-}
-
 }  // namespace
 
 std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
                                                   const model::Cluster& cluster) {
   std::vector<model::Disturbance> disturbances;
+  std::vector<DisturbanceAt> read;
   const TreeNode* list = scenario.find("disturbances");
   if (list == nullptr) return disturbances;
   if (list->kind != TreeKind::Sequence) {
@@ -315,18 +240,16 @@ std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
     return disturbances;
   }
   for (std::size_t i = 0; i < list->items.size(); ++i) {
-    MapReader item(scenario.context(), list->items[i],
-                   scenario.path_of("disturbances[" + std::to_string(i) + "]"));
+    const std::string path = "disturbances[" + std::to_string(i) + "]";
+    MapReader item(scenario.context(), list->items[i], scenario.path_of(path));
     if (list->items[i].kind == TreeKind::Null) item.require("kind", "what happens");
     if (list->items[i].kind != TreeKind::Map) continue;
     if (auto disturbance = DisturbanceReader(item, cluster).read()) {
+      read.push_back({*disturbance, &list->items[i], path});
       disturbances.push_back(*std::move(disturbance));
     }
   }
-  const bool named = std::any_of(disturbances.begin(), disturbances.end(),
-                                 [](const Disturbance& d) { return !parts_of(d).empty(); });
-  const bool whole = disturbances.size() == list->items.size() && !cluster.groups.empty();
-  if (named && whole) check_names(scenario, *list, cluster, disturbances);
+  check_parts(scenario, cluster, read);
   return disturbances;
 }
 

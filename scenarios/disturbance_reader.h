@@ -11,8 +11,8 @@
 namespace megatwin::scenarios {
 
 // Reads `disturbances` of the scenario. A GPU may be given as `rank`, which is its number in the
-// cluster, or as `gpu` by its name; either comes out as the name. Whether a cable of a name exists
-// is found when the topology is built.
+// cluster, or as `gpu` by its name; either comes out as the name. Names are held against the
+// cluster's topology: disturbed_parts.h.
 std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
                                                   const model::Cluster& cluster);
 

@@ -11,6 +11,7 @@
 namespace megatwin::scenarios {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kSourceLineMax = 240;
 constexpr std::size_t kQuotedMax = 60;
 
@@ -63,6 +64,18 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+// Without a byte order mark, and with lines that end in a line feed alone.
+std::string as_unix_writes(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool ends_line = text[i] == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
+    if (!ends_line) result += text[i];
+  }
+  return result;
+}
+
 model::Diagnostic file_problem(const std::string& file, std::string message) {
   return {.file = file, .message = std::move(message)};
 }
@@ -103,13 +116,22 @@ model::Diagnostic diagnostic_at(const std::vector<SourceText>& sources, Finding 
   return diagnostic;
 }
 
-model::Result<std::string> read_file(const std::string& path) {
+std::optional<std::string> why_no_file(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) {
-    return model::fail(
-        file_problem(path, "cannot be opened: " + std::generic_category().message(errno)));
+    return "cannot be opened: " + std::generic_category().message(errno);
   }
-  if (S_ISDIR(status.st_mode)) return model::fail(file_problem(path, "is a directory, not a file"));
+  if (S_ISDIR(status.st_mode)) return "is a directory, not a file";
+  // A pipe to which nobody writes would be waited for forever; one of the shell's has its writer.
+  if (!S_ISREG(status.st_mode) && !path.starts_with("/dev/")) {
+    return std::string("is a ") + (S_ISFIFO(status.st_mode) ? "named pipe" : "device or a socket") +
+           ", not a file";
+  }
+  return std::nullopt;
+}
+
+model::Result<std::string> read_file(const std::string& path) {
+  if (auto reason = why_no_file(path)) return model::fail(file_problem(path, *std::move(reason)));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              &std::fclose);
   if (!file) {
@@ -129,7 +151,7 @@ model::Result<std::string> read_file(const std::string& path) {
   if (text.size() > kFileSizeMax) {
     return model::fail(file_problem(path, "is larger than 64 MiB, which no description needs"));
   }
-  return text;
+  return as_unix_writes(text);
 }
 
 model::Diagnostics check_text(const std::string& file, std::string_view text) {

@@ -4,6 +4,7 @@
 #ifndef MEGATWIN_SCENARIOS_DOCUMENT_H_
 #define MEGATWIN_SCENARIOS_DOCUMENT_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,7 +65,13 @@ struct Finding {
 // With file, line, column in characters, and the text of the line.
 model::Diagnostic diagnostic_at(const std::vector<SourceText>& sources, Finding finding);
 
-// The whole file. Errors: cannot be opened or read (with the system's reason), is a directory,
+// Why the file cannot be opened to be read from end to end: not there or not allowed (with the
+// system's reason), a directory, or a pipe or a device, which might have no end. What the shell
+// opened is taken for a file: /dev/stdin, /dev/fd/63. Nothing when it can be opened.
+std::optional<std::string> why_no_file(const std::string& path);
+
+// The whole text, without a byte order mark, which some editors write and neither YAML nor JSON
+// need (RFC 8259, section 8.1), and with "\n" for "\r\n". Errors: as why_no_file(); cannot be read;
 // larger than `kFileSizeMax`.
 model::Result<std::string> read_file(const std::string& path);
 

@@ -118,9 +118,10 @@ void read_node_fields(MapReader& reader, model::Node& node) {
                                                {"none", NvlinkTopology::None}}));
   set_count(node.num_nics, reader.integer("nics", kSmallCount));
   set(node.nic_per_direction, reader.read("nic_bandwidth", parse_bandwidth));
+  const auto nic_type = reader.text("nic_type");
   // Another kind of network has routes of its own.
-  if (reader.has("nic_type")) node.static_routes = false;
-  set(node.nic_type, reader.text("nic_type"));
+  if (nic_type && *nic_type != node.nic_type) node.static_routes = false;
+  set(node.nic_type, nic_type);
   set(node.static_routes, reader.boolean("static_routes"));
   set(node.nic_latency, reader.read("nic_latency", parse_time, Zero::Allowed));
   set(node.power_max, reader.read("power", parse_power));

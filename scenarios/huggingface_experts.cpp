@@ -43,8 +43,8 @@ void qwen_experts(Config& config, Transformer& t) {
 // Experts in every moe_layer_freq-th layer after the dense ones.
 void deepseek_layers(Config& config, Transformer& t) {
   t.num_dense_first_layers =
-      std::min(t.num_layers, config.size_or_warn({"first_k_dense_replace"}, 0,
-                                                 "so that every layer has experts", kOrNone));
+      config.size_or_warn({"first_k_dense_replace"}, 0, "so that every layer has experts",
+                          {.min = 0, .max = t.num_layers});
   const std::int64_t step = config.size_or({"moe_layer_freq"}, 1, {.min = 1, .max = 10'000});
   if (step == 1) return;
   t.layer_is_moe.resize(static_cast<std::size_t>(t.num_layers));

@@ -1,6 +1,12 @@
 #include "scenarios/huggingface_parts.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "model/counted.h"
 
 namespace megatwin::scenarios {
 
@@ -19,6 +25,37 @@ bool starts_with_any(std::string_view word, Aliases starts) {
 std::string activation_word(Config& config, std::string_view fallback) {
   return config.word({"hidden_activation", "hidden_act", "activation_function", "activation"},
                      fallback);
+}
+
+// How many layers `layer_types` gives the window to; nothing without that list. transformers
+// refuses other words and another number of them (layer_type_validation in configuration_utils.py
+// of 4.57); of its words, chunked and linear attention are not modelled.
+std::optional<std::int64_t> sliding_layers(Config& config, const Transformer& t) {
+  constexpr std::array<Word<bool>, 2> kTypes{
+      {{"full_attention", false}, {"sliding_attention", true}}};
+  const TreeNode* types = config.node("layer_types");
+  if (types == nullptr) return std::nullopt;
+  if (types->kind != TreeKind::Sequence || std::ssize(types->items) != t.num_layers) {
+    config.map().error_at(*types, "layer_types",
+                          types->kind != TreeKind::Sequence
+                              ? "is no list"
+                              : "has " + std::to_string(types->items.size()) +
+                                    (types->items.size() == 1 ? " entry" : " entries") + " for " +
+                                    model::counted(t.num_layers, "layer"),
+                          "full_attention or sliding_attention for every layer");
+    return std::nullopt;
+  }
+  std::int64_t sliding = 0;
+  std::set<std::string_view> unknown;
+  for (std::size_t i = 0; i < types->items.size(); ++i) {
+    const TreeNode& item = types->items[i];
+    if (unknown.contains(item.text)) continue;  // Each said once.
+    const auto slides =
+        config.map().word<bool>(item, "layer_types[" + std::to_string(i) + "]", kTypes);
+    if (!slides) unknown.insert(item.text);
+    sliding += slides.value_or(false) ? 1 : 0;
+  }
+  return sliding;
 }
 
 void windows_on(Config& config, Transformer& t, std::int64_t layers) {
@@ -90,16 +127,10 @@ void head_dim(Config& config, Transformer& t, std::int64_t class_default) {
 
 void window_from_layer_types(Config& config, Transformer& t, int period) {
   t.sliding_window_period = period;
-  const TreeNode* types = config.node("layer_types");
-  if (types == nullptr || types->items.empty() || t.sliding_window == 0) return;
-  const auto sliding =
-      std::count_if(types->items.begin(), types->items.end(),
-                    [](const TreeNode& n) { return n.text == "sliding_attention"; });
-  if (sliding == 0) {
-    t.sliding_window = 0;
-    return;
-  }
-  t.num_sliding_window_layers = sliding;
+  const auto sliding = sliding_layers(config, t);
+  if (!sliding || t.sliding_window == 0) return;
+  t.num_sliding_window_layers = *sliding;
+  if (*sliding == 0) t.sliding_window = 0;
 }
 
 std::int64_t window_unless_null(Config& config, std::int64_t class_default) {

@@ -138,7 +138,8 @@ class TreeBuilder {
   }
 
   bool open(TreeKind kind) {
-    const Position position = here(1);
+    // The bracket is taken only after this.
+    const Position position = lines_.position(stream_.Tell() + 1, 1);
     if (static_cast<int>(frames_.size()) >= kNestingMax) {
       return stop(position, "nested more than " + std::to_string(kNestingMax) + " levels deep");
     }
@@ -184,10 +185,7 @@ model::Result<Document> parse_json(const std::string& file, std::string_view tex
   Document document;
   document.sources.push_back({file, std::string(text)});
   const std::string_view content = document.sources.front().text;
-  // Some editors write a byte order mark, which RFC 8259, section 8.1, allows to ignore.
-  const std::size_t mark = content.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   TextStream stream(content);
-  for (std::size_t i = 0; i < mark; ++i) stream.Take();
   TreeBuilder builder(document.sources, stream);
   rapidjson::Reader reader;
   constexpr unsigned kFlags =

@@ -19,6 +19,8 @@ using model::RecomputeKind;
 using model::ScheduleKind;
 
 constexpr IntegerRange kChunks{.min = 1, .max = 1'000};
+// Without a number all are recomputed; 0 would read as none.
+constexpr IntegerRange kRecomputedLayers{.min = 1, .max = 10'000};
 constexpr IntegerRange kBatch{.min = 1, .max = 1'000'000'000};
 
 // A switch of the plan: as given, else as the software stack has it.
@@ -186,12 +188,18 @@ void read_recompute(MapReader& reader, const model::SoftwareStack& software, Pla
   } else if (node->kind == TreeKind::Map) {
     MapReader nested(reader.context(), *node, reader.path_of("recompute"));
     nested.require("kind", "none, selective, full or per-op");
-    if (const auto kind = recompute_kind(nested, "kind")) plan.recompute = *kind;
-    read_size(nested, "layers", plan.recompute_layers, {.min = 0, .max = 10'000});
+    const auto kind = recompute_kind(nested, "kind");
+    if (kind) plan.recompute = *kind;
+    read_size(nested, "layers", plan.recompute_layers, kRecomputedLayers);
+    if (kind && *kind != RecomputeKind::Full && nested.has("layers")) {
+      nested.error_at(*nested.find("layers"), "layers",
+                      "has no effect with kind " + std::string(name_of(*kind)),
+                      "kind: full, or no layers");
+    }
     nested.finish();
   } else if (node->kind == TreeKind::Scalar && node->text.starts_with("full:")) {
     // The short form, as reports and searches write it.
-    const auto layers = parse_integer(node->text.substr(5), {.min = 1, .max = 10'000});
+    const auto layers = parse_integer(node->text.substr(5), kRecomputedLayers);
     plan.recompute = RecomputeKind::Full;
     if (layers) {
       plan.recompute_layers = static_cast<int>(*layers);

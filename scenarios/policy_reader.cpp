@@ -1,5 +1,8 @@
 #include "scenarios/policy_reader.h"
 
+#include <array>
+#include <optional>
+
 #include "scenarios/order_file_reader.h"
 #include "scenarios/plan_sizes.h"
 
@@ -8,6 +11,20 @@ namespace {
 
 using model::Plan;
 using model::ScheduleKind;
+
+constexpr std::array<Word<ScheduleKind>, 10> kSchedules{
+    {{"gpipe", ScheduleKind::GPipe},
+     {"1f1b", ScheduleKind::OneForwardOneBackward},
+     {"interleaved", ScheduleKind::Interleaved},
+     {"zb-h1", ScheduleKind::ZeroBubbleH1},
+     {"zb-v", ScheduleKind::ZeroBubbleV},
+     {"order-file", ScheduleKind::OrderFile},
+     {"dpp", ScheduleKind::DynamicAdaptive},
+     {"dpp-depth", ScheduleKind::DynamicDepthFirst},
+     {"dpp-breadth", ScheduleKind::DynamicBreadthFirst},
+     {"fbd", ScheduleKind::Decoupled}}};
+
+constexpr const char* kOrderFile = "the path of the file that holds each rank's order";
 
 std::string path_from(const TreeNode& node, const std::string& folder) {
   const bool from_command_line = node.position.line == 0;
@@ -41,18 +58,47 @@ void read_decoupled(MapReader& reader, model::DecoupledPlan& plan) {
   }
 }
 
+// Nothing where the plan is none, which is said elsewhere, or where replicas differ.
+std::optional<OrderSizes> sizes_of(const Plan& plan) {
+  const std::int64_t unit = plan.micro_batch * plan.data;
+  const bool uneven = plan.micro_batches_by_cost || !plan.micro_batches_per_replica.empty();
+  if (uneven || unit <= 0 || plan.global_batch % unit != 0) return std::nullopt;
+  return OrderSizes{.micro_batches = plan.global_batch / unit, .chunks = plan.model_chunks};
+}
+
+void read_orders(MapReader& reader, const std::string& folder, Plan& plan) {
+  const auto file = reader.text("order_file");
+  if (!file) return;
+  const TreeNode& node = *reader.find("order_file");
+  plan.order_file = path_from(node, folder);
+  if (!reader.has("schedule")) plan.schedule = ScheduleKind::OrderFile;
+  if (plan.schedule != ScheduleKind::OrderFile) {
+    return reader.error_at(node, "order_file", "has no effect with this schedule",
+                           "policy.schedule: order-file");
+  }
+  // What was refused already has left its default behind.
+  const auto sizes = reader.context().has_error() ? std::nullopt : sizes_of(plan);
+  auto orders = read_order_file(plan.order_file, sizes);
+  if (orders) {
+    plan.orders = *std::move(orders);
+    return;
+  }
+  // What concerns the file as a whole is told where the scenario names it.
+  for (const model::Diagnostic& fault : orders.error()) {
+    if (fault.line > 0) {
+      reader.context().append({fault});
+    } else {
+      reader.error_at(node, "order_file", quoted(fault.file) + " " + fault.message,
+                      fault.allowed.empty() ? kOrderFile : fault.allowed);
+    }
+  }
+}
+
 void read_map(MapReader& reader, const std::string& folder, Plan& plan, Remarks& remarks) {
-  const auto schedule =
-      reader.choice<ScheduleKind>("schedule", {{"gpipe", ScheduleKind::GPipe},
-                                               {"1f1b", ScheduleKind::OneForwardOneBackward},
-                                               {"interleaved", ScheduleKind::Interleaved},
-                                               {"zb-h1", ScheduleKind::ZeroBubbleH1},
-                                               {"zb-v", ScheduleKind::ZeroBubbleV},
-                                               {"order-file", ScheduleKind::OrderFile},
-                                               {"dpp", ScheduleKind::DynamicAdaptive},
-                                               {"dpp-depth", ScheduleKind::DynamicDepthFirst},
-                                               {"dpp-breadth", ScheduleKind::DynamicBreadthFirst},
-                                               {"fbd", ScheduleKind::Decoupled}});
+  std::optional<ScheduleKind> schedule;
+  if (const TreeNode* node = reader.find("schedule")) {
+    schedule = reader.word<ScheduleKind>(*node, "schedule", kSchedules);
+  }
   if (schedule) {
     plan.schedule = *schedule;
   } else if (!reader.has("schedule")) {
@@ -65,29 +111,21 @@ void read_map(MapReader& reader, const std::string& folder, Plan& plan, Remarks&
   }
   read_size(reader, "issue_depth", plan.issue_depth, {.min = 1, .max = 1'000});
   read_size(reader, "receive_slots", plan.receive_slots, {.min = 0, .max = 1'000'000});
-  if (const auto file = reader.text("order_file")) {
-    plan.order_file = path_from(*reader.find("order_file"), folder);
-    if (!reader.has("schedule")) plan.schedule = ScheduleKind::OrderFile;
-    if (plan.schedule == ScheduleKind::OrderFile) {
-      auto orders = read_order_file(plan.order_file);
-      if (orders) {
-        plan.orders = *std::move(orders);
-      } else {
-        reader.context().append(orders.error());
-      }
-    } else {
-      reader.error_at(*reader.find("order_file"), "order_file", "has no effect with this schedule",
-                      "policy.schedule: order-file");
-    }
-  }
+  if (reader.has("order_file")) read_orders(reader, folder, plan);
   if (schedule == ScheduleKind::Decoupled) read_decoupled(reader, plan.decoupled);
   if (schedule == ScheduleKind::OrderFile) {
-    reader.require("order_file", "the path of the file that holds each rank's order");
+    reader.require("order_file", kOrderFile);
   }
   reader.finish();
 }
 
 }  // namespace
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const auto& word : kSchedules) names.emplace_back(word.name);
+  return names;
+}
 
 void read_policy(MapReader& scenario, const std::string& folder, Plan& plan, Remarks& remarks) {
   static const TreeNode kNothing;

@@ -4,6 +4,7 @@
 #define MEGATWIN_SCENARIOS_POLICY_READER_H_
 
 #include <string>
+#include <vector>
 
 #include "model/plan.h"
 #include "scenarios/map_reader.h"
@@ -14,6 +15,9 @@ namespace megatwin::scenarios {
 // `folder` is where relative paths start. Faults go to the context of `scenario`.
 void read_policy(MapReader& scenario, const std::string& folder, model::Plan& plan,
                  Remarks& remarks);
+
+// What policy.schedule may say.
+std::vector<std::string> schedule_names();
 
 }  // namespace megatwin::scenarios
 

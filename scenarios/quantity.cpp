@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <span>
 #include <string>
 #include <system_error>
@@ -207,6 +208,12 @@ model::Result<bool> parse_boolean(std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;
   return model::fail(refusal(quoted(text) + " is neither true nor false", "true or false"));
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
 }
 
 }  // namespace megatwin::scenarios

@@ -6,6 +6,7 @@
 #define MEGATWIN_SCENARIOS_QUANTITY_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "model/result.h"
@@ -47,6 +48,9 @@ model::Result<double> parse_fraction(std::string_view text);
 
 // `true` or `false`. YAML's other words are refused: yes, NO, on and off surprise somebody.
 model::Result<bool> parse_boolean(std::string_view text);
+
+// The other way, for what messages allow: at most six digits, "1.98", "6.25e-05".
+std::string short_number(double value);
 
 }  // namespace megatwin::scenarios
 

@@ -247,12 +247,14 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
                                        const ScenarioOptions& options) {
   MEGATWIN_TRY(Document document, parse_yaml(file, text));
   model::Diagnostics diagnostics;
-  for (const std::string& option : options.set) {
-    const model::Result<Setting> setting = parse_setting("--set", option);
+  const auto apply = [&](const std::string& option, const std::string& given) {
+    const model::Result<Setting> setting = parse_setting(option, given);
     const model::Diagnostics problems =
-        setting ? apply_setting(document, "--set", *setting) : setting.error();
+        setting ? apply_setting(document, option, *setting) : setting.error();
     diagnostics.insert(diagnostics.end(), problems.begin(), problems.end());
-  }
+  };
+  for (const std::string& given : options.set) apply("--set", given);
+  for (const auto& [option, given] : options.implied) apply(option, given);
   if (!diagnostics.empty()) return model::fail(std::move(diagnostics));
   if (document.root.kind == TreeKind::Null) {
     return model::fail(model::Diagnostic{

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/job.h"
@@ -18,7 +19,9 @@ namespace megatwin::scenarios {
 
 // What the command line adds to a file.
 struct ScenarioOptions {
-  std::vector<std::string> set;    // "plan.tensor=4": replaces or adds a key.
+  std::vector<std::string> set;  // "plan.tensor=4": replaces or adds a key.
+  // What another option stands for, under that option's name, after `set`.
+  std::vector<std::pair<std::string, std::string>> implied;
   std::vector<std::string> sweep;  // "plan.tensor=1,2,4": one job a value; several multiply.
   bool needs_cluster = true;       // Without one, a real run counts its ranks by the plan.
 };

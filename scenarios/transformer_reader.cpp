@@ -1,5 +1,7 @@
 #include "scenarios/transformer_reader.h"
 
+#include <algorithm>
+
 namespace megatwin::scenarios {
 namespace {
 
@@ -14,13 +16,30 @@ using model::Transformer;
 constexpr IntegerRange kLayers{.min = 1, .max = 10'000};
 constexpr IntegerRange kOrNone{.min = 0, .max = 10'000'000};
 
+// Of the model's layers so many, or none.
+IntegerRange layers_of(const Transformer& transformer) {
+  return {.min = 0, .max = transformer.num_layers > 0 ? transformer.num_layers : kOrNone.max};
+}
+
 template <class Value>
 void set(Value& field, const std::optional<Value>& value) {
   if (value) field = *value;
 }
 
-void read_sizes(MapReader& reader, Transformer& transformer) {
+// Another depth of a model that is taken over keeps the share of layers with a window.
+void read_depth(MapReader& reader, Transformer& transformer) {
+  const std::int64_t before = transformer.num_layers;
   set(transformer.num_layers, reader.integer("num_layers", kLayers));
+  const std::int64_t layers = transformer.num_layers;
+  if (before == layers || before == 0) return;
+  transformer.num_dense_first_layers = std::min(transformer.num_dense_first_layers, layers);
+  if (transformer.num_sliding_window_layers == 0) return;
+  transformer.num_sliding_window_layers = std::max<std::int64_t>(
+      1, (transformer.num_sliding_window_layers * layers + before / 2) / before);
+}
+
+void read_sizes(MapReader& reader, Transformer& transformer) {
+  read_depth(reader, transformer);
   set(transformer.hidden_size, reader.integer("hidden_size"));
   set(transformer.ffn_hidden_size, reader.integer("ffn_hidden_size"));
   const auto heads = reader.integer("num_attention_heads", kLayers);
@@ -70,7 +89,8 @@ void read_layer_style(MapReader& reader, Transformer& transformer) {
   if (const auto period = reader.integer("sliding_window_period", {.min = 1, .max = 1'000})) {
     transformer.sliding_window_period = static_cast<int>(*period);
   }
-  set(transformer.num_sliding_window_layers, reader.integer("num_sliding_window_layers", kOrNone));
+  set(transformer.num_sliding_window_layers,
+      reader.integer("num_sliding_window_layers", layers_of(transformer)));
   set(transformer.dropout, reader.number("dropout", {.min = 0, .max = 1}));
 }
 
@@ -115,7 +135,8 @@ void read_experts(MapReader& parent, Transformer& transformer) {
     reader.finish();
     transformer.experts = experts;
   }
-  set(transformer.num_dense_first_layers, parent.integer("num_dense_first_layers", kOrNone));
+  set(transformer.num_dense_first_layers,
+      parent.integer("num_dense_first_layers", layers_of(transformer)));
   set(transformer.num_mtp_layers, parent.integer("num_mtp_layers", kOrNone));
 }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "model/assert.h"
 #include "sim/purchase/scaling_knee.h"
@@ -45,6 +47,42 @@ std::vector<int> ladder(int low, int high) {
   if (high > counts.back()) counts.push_back(high);
   return counts;
 }
+
+// How far the machines that are tried together are. The first take longest, so that what is known
+// of the plans of those in hand is told as well.
+class PlacesProgress {
+ public:
+  PlacesProgress(std::size_t places, const ProgressCallback& callback)
+      : begun_(places), callback_(callback) {}
+
+  void show(std::size_t place, const WorkProgress& of_place) {
+    if (of_place.phase != kPricingPlans || of_place.total == 0) return;
+    const std::lock_guard lock(mutex_);
+    begun_[place] = static_cast<double>(of_place.done) / static_cast<double>(of_place.total);
+    tell();
+  }
+
+  void finish(std::size_t place) {
+    const std::lock_guard lock(mutex_);
+    begun_[place] = 0;
+    ++done_;
+    tell();
+  }
+
+ private:
+  void tell() const {
+    if (!callback_) return;
+    callback_({.phase = "trying machines",
+               .done = done_,
+               .total = static_cast<std::int64_t>(begun_.size()),
+               .begun = std::accumulate(begun_.begin(), begun_.end(), 0.0)});
+  }
+
+  std::mutex mutex_;
+  std::vector<double> begun_;  // Of the places that are not done, their part.
+  std::int64_t done_ = 0;
+  const ProgressCallback& callback_;
+};
 
 class Planner {
  public:
@@ -96,17 +134,14 @@ class Planner {
     std::stable_sort(places.begin(), places.end(),
                      [](const Place& a, const Place& b) { return a.machines > b.machines; });
     std::vector<std::optional<PurchaseOption>> found(places.size());
-    std::mutex progress_mutex;
-    std::int64_t done = 0;
+    PlacesProgress progress(places.size(), request_.progress);
     parallel_for(places.size(), request_.num_threads, [&](std::size_t i, int /*thread*/) {
       const Job job = job_at(places[i]);
-      auto report = best_plan(job, space_of(job), {.memory_margin = request_.memory_margin});
+      auto report = best_plan(job, space_of(job),
+                              {.memory_margin = request_.memory_margin,
+                               .progress = [&](const WorkProgress& p) { progress.show(i, p); }});
       if (report) found[i] = purchase_option(job, wish_, places[i].offer, *std::move(report));
-      const std::lock_guard lock(progress_mutex);
-      ++done;
-      if (request_.progress) {
-        request_.progress({"trying machines", done, static_cast<std::int64_t>(places.size())});
-      }
+      progress.finish(i);
     });
     for (auto& option : found) {
       if (option) answer_.options.push_back(*std::move(option));
@@ -233,9 +268,10 @@ class Planner {
     PurchaseOption& option = answer_.options[*answer_.choice];
     const Job job = job_at({option.offer, option.machines});
     if (!request_.space) {
-      auto report =
-          best_plan(job, whole_space(job),
-                    {.num_threads = request_.num_threads, .memory_margin = request_.memory_margin});
+      auto report = best_plan(job, whole_space(job),
+                              {.num_threads = request_.num_threads,
+                               .memory_margin = request_.memory_margin,
+                               .progress = request_.progress});
       MEGATWIN_ASSERT(report && report->step_time <= option.report.step_time,
                       "the whole space is worse than a part of it");
       option = purchase_option(job, wish_, option.offer, *std::move(report));
@@ -265,7 +301,8 @@ class Planner {
       const MachineOffer& machine = wish_.offers[static_cast<std::size_t>(offer)];
       const Job job = job_at({offer, machine.count_max});
       const SearchOptions options{.num_threads = request_.num_threads,
-                                  .memory_margin = request_.memory_margin};
+                                  .memory_margin = request_.memory_margin,
+                                  .progress = request_.progress};
       const ImpossibleWish wish = impossible_wish_of(job, space_of(job), options);
       const std::string name = std::to_string(machine.count_max) + " of " + machine.group.node.name;
       unmet.reasons.push_back(name + ": " + wish.message);

@@ -131,7 +131,7 @@ void Candidates::enumerate(const ProgressCallback& progress) {
     merge(result);
     ++done;
     if (progress) {
-      progress({"pricing plans", done, static_cast<std::int64_t>(families.size())});
+      progress({kPricingPlans, done, static_cast<std::int64_t>(families.size())});
     }
   };
   run({.kind = WorkKind::Families,

@@ -58,8 +58,11 @@ struct ValueCount {
 struct WorkProgress {
   std::string_view phase;
   std::int64_t done = 0, total = 0;
+  double begun = 0;  // What the parts in hand come to, for the time that is left.
 };
 using ProgressCallback = std::function<void(const WorkProgress&)>;
+// What Candidates::enumerate() calls its phase.
+constexpr std::string_view kPricingPlans = "pricing plans";
 
 // What one thread needs to price and evaluate plans.
 class SearchWorker {

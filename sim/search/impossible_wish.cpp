@@ -26,9 +26,10 @@ Bytes limit_of(const Job& job, const SearchOptions& options) {
 // The best plan of a wider search; nothing when it finds none either.
 std::optional<SimulationReport> best_of(const Job& job, const SearchSpace& space,
                                         const SearchOptions& options) {
-  return best_plan(
-      job, space,
-      {.num_threads = std::max(1, options.num_threads), .memory_margin = options.memory_margin});
+  return best_plan(job, space,
+                   {.num_threads = std::max(1, options.num_threads),
+                    .memory_margin = options.memory_margin,
+                    .progress = options.progress});
 }
 
 // In the order in which people would rather give way.

@@ -130,6 +130,30 @@ TEST_F(CommandLine, EmptyNamesOfFilesAreRefused) {
   }
 }
 
+// It stands for a key, but the user wrote an option.
+TEST_F(CommandLine, PoliciesAreRefusedByTheNameOfTheirOption) {
+  Outcome outcome = run({"simulate", "a.yaml", "--policy", ""});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err,
+                  "--policy: has an empty value; allowed: a library, my_policy.so, or "
+                  "gpipe, 1f1b, interleaved, "))
+      << outcome.err;
+  outcome = run({"simulate", "a.yaml", "--policy", "gpip"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "--policy: unknown schedule 'gpip'")) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, "did you mean 'gpipe'?")) << outcome.err;
+}
+
+// The kind is told by the first character, which was the mark's.
+TEST_F(CommandLine, ImportsWhatBeginsWithAByteOrderMark) {
+  std::ofstream(path("gpt2.json"), std::ios::binary)
+      << "\xEF\xBB\xBF{\"model_type\": \"gpt2\", \"n_embd\": 768,\r\n \"n_head\": 12, "
+         "\"n_layer\": 12, \"n_positions\": 1024, \"vocab_size\": 50257}\r\n";
+  const Outcome outcome = run({"import", path("gpt2.json")});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(has(outcome.out, "124,439,808")) << outcome.out;
+}
+
 TEST_F(CommandLine, AFullDiskGivesThree) {
   const Outcome outcome = run({"simulate", "a.yaml", "--html", "/dev/full"});
   EXPECT_EQ(outcome.code, 3);

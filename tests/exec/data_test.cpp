@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <sys/stat.h>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include "exec/token_file.h"
 #include "exec/training.h"
 #include "exec/window_source.h"
+#include "tests/temporary_folder.h"
 
 namespace megatwin::exec {
 namespace {
@@ -68,6 +70,18 @@ TEST(TokenFile, RefusesOtherFiles) {
   EXPECT_EQ(message(good.substr(0, good.size() - 1), 4), "says that it has 3 tokens, and holds 2");
   EXPECT_EQ(message(std::string(2000, 'x'), 4),
             "is no token file: it starts with 2021161080, version 2021161080");
+}
+
+// Opened, it would wait for somebody who writes.
+TEST(TokenFile, APipeIsNoFile) {
+  const tests::TemporaryFolder folder;
+  const std::string pipe = folder.path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto kind : {model::TrainingDataKind::Text, model::TrainingDataKind::Tokens}) {
+    const auto tokens = read_tokens({.kind = kind, .path = pipe}, 256);
+    ASSERT_FALSE(tokens);
+    EXPECT_EQ(tokens.error().front().message, "is a named pipe, not a file");
+  }
 }
 
 TEST(WindowSource, APermutationHitsEverythingOnce) {

@@ -194,6 +194,9 @@ TEST(PlanCheck, ExpertsFitTheStage) {
   EXPECT_TRUE(has(problems(mixtral, plan), "does not divide the 8 experts"));
   EXPECT_TRUE(has(problems(kGpt, Plan{.expert = 2, .data = 2, .global_batch = 2}),
                   "the model has no experts"));
+  EXPECT_EQ(problems(kGpt, Plan{.expert_tensor = 3, .data = 2, .global_batch = 2}),
+            "plan.expert_tensor 3 but the model has no experts\n");
+  EXPECT_EQ(problems(kGpt, Plan{.expert_tensor = 1, .data = 2, .global_batch = 2}), "");
 }
 
 TEST(PlanCheck, ZeroBubbleVNeedsTwoEqualChunks) {
@@ -370,6 +373,41 @@ TEST(PlanWarnings, SayInWhatUnalignedRowsArePriced) {
       EXPECT_EQ(has(text, "are priced in fp8 with their last blocks padded"), padded) << text;
       EXPECT_EQ(has(text, loads), size == 2049) << text;
     }
+  }
+}
+
+// Of micro-batch × sequence / (context · tensor) tokens, quantised products take multiples only.
+TEST(PlanWarnings, TokensOfARankAreQuantisedInMultiples) {
+  struct Row {
+    std::int64_t sequence, micro_batch;
+    int tensor, context;
+    bool sequence_parallel;
+    Precision precision;
+    std::string says;  // Empty: nothing.
+  };
+  const std::string sixteen = " on a rank, no multiple of 16: Transformer Engine refuses";
+  for (const Row& row : std::vector<Row>{
+           {2048, 1, 1, 1, false, Precision::Fp8PerTensor, ""},
+           {2056, 1, 1, 1, false, Precision::Fp8PerTensor, "2056" + sixteen},
+           {2056, 2, 1, 1, false, Precision::Fp8PerTensor, ""},
+           {2064, 1, 2, 1, true, Precision::Fp8Current, "1032" + sixteen},
+           {2064, 1, 2, 1, false, Precision::Fp8Current, ""},
+           {2064, 1, 1, 2, false, Precision::Fp8Block, "1032" + sixteen},
+           {2064, 1, 1, 1, false, Precision::Nvfp4, ""},
+           {2064, 1, 1, 1, false, Precision::Mxfp8, "2064 on a rank, no multiple of 32"},
+           {2056, 1, 1, 1, false, Precision::Bf16, ""}}) {
+    Transformer model = kGpt;
+    model.sequence_length = row.sequence;
+    const Plan plan{.tensor = row.tensor,
+                    .context = row.context,
+                    .data = 8 / (row.tensor * row.context),
+                    .micro_batch = row.micro_batch,
+                    .global_batch = 64,
+                    .sequence_parallel = row.sequence_parallel,
+                    .precision = row.precision};
+    const std::string text = joined(plan_warnings(model, plan, cluster_of(8), megatron()));
+    EXPECT_EQ(has(text, "the number of tokens of a micro-batch is "), !row.says.empty()) << text;
+    EXPECT_TRUE(has(text, row.says)) << row.says << "\n" << text;
   }
 }
 

@@ -103,6 +103,30 @@ TEST(Purchase, TellsWhatHoldsTheUtilisationUp) {
   }
 }
 
+// The first machines take longest: nothing was said until one of them was done.
+TEST(Purchase, TellsHowFarItIsFromTheFirstPlansOn) {
+  const Wish wish = wish_of("gpt-7.5b", 96, kTwoKinds, ", deadline: 300 d");
+  std::vector<sim::WorkProgress> told;
+  const PurchaseAnswer answer = sim::plan_purchase(
+      wish.job, wish.target,
+      {.num_threads = 2,
+       .memory_margin = 0,
+       .space = [](const model::Job& job) { return sim::short_space(job); },
+       .progress = [&](const sim::WorkProgress& progress) { told.push_back(progress); }});
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.front().done, 0);
+  EXPECT_GT(told.front().begun, 0);
+  EXPECT_LT(told.front().begun, 1);
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(told[i].phase, "trying machines");
+    EXPECT_LE(static_cast<double>(told[i].done) + told[i].begun,
+              static_cast<double>(told[i].total) + 1e-9);
+    EXPECT_LE(told[i].begun, 2 + 1e-9);  // One a thread.
+  }
+  EXPECT_EQ(told.back().done, told.back().total);
+  EXPECT_EQ(told.back().begun, 0);
+}
+
 TEST(Purchase, TakesTheCheapestThatKeepsTheDeadline) {
   const Wish free = wish_of("gpt-7.5b", 96, kTwoKinds, "");
   const std::vector<PurchaseOption> all = all_options(free);

@@ -6,13 +6,17 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "model/precision_names.h"
+#include "scenarios/document.h"
 #include "scenarios/huggingface.h"
+#include "scenarios/order_file_reader.h"
 #include "scenarios/scenario.h"
+#include "tests/temporary_folder.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -163,6 +167,122 @@ TEST(BadInput, FilesThatCannotBeReadSayWhy) {
   EXPECT_EQ(to_text(folder.error()),
             "scenarios: error: is a directory, not a file\n"
             "1 error; nothing was run\n");
+}
+
+// Opening a pipe waits until somebody writes to it, which was forever.
+TEST(BadInput, APipeIsNoFile) {
+  const tests::TemporaryFolder folder;
+  const std::string pipe = folder.path("job.yaml");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto scenario = load_scenario(pipe);
+  ASSERT_FALSE(scenario);
+  EXPECT_EQ(to_text(scenario.error()),
+            pipe + ": error: is a named pipe, not a file\n1 error; nothing was run\n");
+  EXPECT_EQ(why_no_file("/dev/null"), std::nullopt);  // As /dev/stdin and /dev/fd/63.
+}
+
+// As editors on Windows write them: the same job, and faults in the same columns.
+TEST(BadInput, ByteOrderMarksAndLineEndsChangeNothing) {
+  const tests::TemporaryFolder folder;
+  const auto as_windows_writes = [&](const std::string& text) {
+    std::string result = "\xEF\xBB\xBF";
+    for (const char c : text) result += c == '\n' ? std::string("\r\n") : std::string(1, c);
+    return result;
+  };
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder.path(name), std::ios::binary) << text;
+    return folder.path(name);
+  };
+  EXPECT_EQ(read_file(write("a",
+                            "\xEF\xBB\xBF"
+                            "a\r\n\r\r\nb\rc\n\r"))
+                .value_or(""),
+            "a\n\r\nb\rc\n\r");
+  const std::string job = text_of("scenarios/llama-3-8b-h200.yaml");
+  const auto plain = load_scenario(write("job.yaml", job));
+  const auto marked = load_scenario(write("job.yaml", as_windows_writes(job)));
+  ASSERT_TRUE(plain && marked) << (marked ? "" : to_text(marked.error()));
+  EXPECT_EQ(marked->front().transformer.name, plain->front().transformer.name);
+  EXPECT_EQ(marked->front().plan.global_batch, plain->front().plan.global_batch);
+
+  const std::string config = text_of("tests/scenarios/bad/sizes.json");
+  const auto wrong = load_huggingface_config(write("config.json", config));
+  const auto marked_wrong =
+      load_huggingface_config(write("config.json", as_windows_writes(config)));
+  ASSERT_FALSE(wrong || marked_wrong);
+  EXPECT_EQ(to_text(marked_wrong.error()), to_text(wrong.error()));
+
+  const auto orders = read_order_file(write("o.txt", as_windows_writes("0: F0.0 B0.0\n")));
+  ASSERT_TRUE(orders) << to_text(orders.error());
+  EXPECT_EQ(orders->front(), (std::vector<std::string>{"F0.0", "B0.0"}));
+}
+
+// full:0 was refused, {kind: full, layers: 0} recomputed all layers, and {kind: selective, layers:
+// 2} all of a selective kind, which selective:2 may not.
+TEST(BadInput, BothFormsOfRecomputationAllowTheSame) {
+  struct Row {
+    std::string brief, written;
+    int layers;  // -1: refused.
+  };
+  for (const Row& row : std::vector<Row>{{"full", "{kind: full}", 0},
+                                         {"full:1", "{kind: full, layers: 1}", 1},
+                                         {"full:0", "{kind: full, layers: 0}", -1},
+                                         {"full:10001", "{kind: full, layers: 10001}", -1},
+                                         {"full:x", "{kind: full, layers: x}", -1},
+                                         {"selective", "{kind: selective}", 0},
+                                         {"selective:2", "{kind: selective, layers: 2}", -1},
+                                         {"none:1", "{kind: none, layers: 1}", -1}}) {
+    for (const std::string& form : {row.brief, row.written}) {
+      const auto jobs =
+          load_scenario("scenarios/llama-3-8b-h200.yaml", {.set = {"plan.recompute=" + form}});
+      ASSERT_EQ(jobs.has_value(), row.layers >= 0) << form;
+      if (jobs) {
+        EXPECT_EQ(jobs->front().plan.recompute_layers, row.layers) << form;
+      } else {
+        EXPECT_EQ(jobs.error().size(), 1U) << to_text(jobs.error());
+        EXPECT_NE(jobs.error().front().allowed, "") << form;
+      }
+    }
+  }
+}
+
+// More layers with a window than layers gave a share above 1.
+TEST(BadInput, PartsOfTheLayersAreNoMoreThanAll) {
+  const auto refusal = [](std::vector<std::string> set) {
+    const auto jobs = load_scenario("scenarios/deepseek-v3-h100.yaml", {.set = std::move(set)});
+    return jobs ? std::string("accepted") : to_text(jobs.error());
+  };
+  for (const std::string key : {"num_dense_first_layers", "num_sliding_window_layers"}) {
+    EXPECT_EQ(refusal({"model.num_layers=8", "plan={global_batch: 2048}", "model." + key + "=9"}),
+              "--set: error: model." + key +
+                  ": '9' is out of range\n"
+                  "  allowed: a whole number from 0 to 8\n"
+                  "1 error; nothing was run\n");
+    EXPECT_EQ(refusal({"model.num_layers=8", "plan={global_batch: 2048}", "model." + key + "=8"}),
+              "accepted");
+  }
+}
+
+// Three of four layers have the window: of two, it would have been all, and then some.
+TEST(BadInput, AnotherDepthKeepsTheShareOfWindows) {
+  const tests::TemporaryFolder folder;
+  const std::string config = folder.path("config.json");
+  std::ofstream(config) << R"({"model_type": "gpt_oss", "hidden_size": 2880, "head_dim": 64,
+      "num_hidden_layers": 4, "num_attention_heads": 64, "num_key_value_heads": 8,
+      "intermediate_size": 2880, "vocab_size": 201088, "num_local_experts": 32,
+      "num_experts_per_tok": 4, "tie_word_embeddings": false,
+      "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention",
+                      "full_attention"]})";
+  const auto share = [&](const std::string& more) {
+    const auto jobs = load_scenario("scenarios/mixtral-8x7b-h100.yaml",
+                                    {.set = {"model={hf: '" + config + "'" + more + "}"}});
+    EXPECT_TRUE(jobs) << to_text(jobs.error());
+    return jobs ? jobs->front().transformer.windowed_share() : 0;
+  };
+  EXPECT_DOUBLE_EQ(share(""), 0.75);
+  EXPECT_DOUBLE_EQ(share(", num_layers: 8"), 0.75);
+  EXPECT_DOUBLE_EQ(share(", num_layers: 2"), 1);  // Of 1.5 layers, two.
+  EXPECT_DOUBLE_EQ(share(", num_layers: 1"), 1);
 }
 
 }  // namespace

@@ -117,6 +117,25 @@ nodes:
   EXPECT_EQ(catalogue.nodes.at("my-big-box").price_per_hour.value, 12.5);
 }
 
+// Restated, the catalogue's own network lost its static routes.
+TEST(HardwareReader, AnotherNetworkHasItsOwnRoutesAndTheSameKeepsThem) {
+  const auto document = parse_yaml("f.yaml", R"(
+nodes:
+  same: {like: dgx-a100-80g, nic_type: HDR IB}
+  other: {like: dgx-a100-80g, nic_type: NDR IB}
+  said: {like: dgx-a100-80g, nic_type: NDR IB, static_routes: true}
+)");
+  ASSERT_TRUE(document);
+  ReadContext context(document->sources);
+  MapReader reader(context, document->root, "hardware");
+  model::HardwareCatalogue catalogue = load_hardware_catalogue();
+  add_user_hardware(reader, catalogue);
+  EXPECT_EQ(to_text(context.diagnostics()), "");
+  EXPECT_TRUE(catalogue.nodes.at("same").static_routes);
+  EXPECT_FALSE(catalogue.nodes.at("other").static_routes);
+  EXPECT_TRUE(catalogue.nodes.at("said").static_routes);
+}
+
 TEST(HardwareReader, SaysWhatAUserForgot) {
   const auto document =
       parse_yaml("f.yaml", "gpus: {X: {memory: 80}}\nnodes: {n: {like: dgx-h10}}\n");

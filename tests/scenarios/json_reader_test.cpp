@@ -27,8 +27,6 @@ TEST(JsonReader, KeepsPositionsAndTheTextOfNumbers) {
   EXPECT_EQ(b->items[2].position.column, 20);
 }
 
-TEST(JsonReader, AcceptsAByteOrderMark) { EXPECT_EQ(problems_of("\xEF\xBB\xBF{}"), "accepted"); }
-
 TEST(JsonReader, SaysWhereItIsNoJson) {
   EXPECT_EQ(problems_of("{\"a\": 1,\n \"b\": }"),
             "f.json:2:7: error: not JSON: Invalid value.\n"

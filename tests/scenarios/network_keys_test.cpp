@@ -182,6 +182,46 @@ TEST(DisturbanceKeys, AreRefusedWithPlaceAndReason) {
             std::string::npos);
 }
 
+// A GPU that was named where an adapter belongs got exit 1 without a place, and an adapter named
+// where a GPU belongs ended in an assertion.
+TEST(DisturbanceKeys, NamePartsOfTheKindThatCanBeStruck) {
+  struct Row {
+    std::string before, value, after, key, message, allowed;
+  };
+  const std::string names =
+      "names as 'megatwin topology show' prints them, such as n0/gpu0, n0/nic1, rail0/leaf0";
+  const std::string gpu = "a GPU, such as n0/gpu0";
+  const std::vector<Row> rows = {
+      {"kind: dead-nic, nic: ", "n0/gpu3", "", "nic", "'n0/gpu3' is no adapter",
+       "an adapter, such as n0/nic0"},
+      {"kind: dead-nic, nic: ", "n9/nic0", "", "nic", "the cluster has no part 'n9/nic0'", names},
+      {"kind: slow-gpu, gpu: ", "n0/nic0", ", factor: 2", "gpu", "'n0/nic0' is no GPU", gpu},
+      {"kind: slow-gpu, gpu: ", "n8/gpu0", ", factor: 2", "gpu",
+       "the cluster has no part 'n8/gpu0'", names},
+      {"kind: pcie-width, lanes: 4, at: ", "leaf0", "", "at", "'leaf0' is in no PCIe slot",
+       "a GPU or an adapter in one, such as n0/nic0"},
+      {"kind: background, rate: 1 GB/s, from: n0/gpu0, to: ", "n1/nic0", "", "to",
+       "'n1/nic0' is no GPU", gpu},
+      {"kind: slow-link, factor: 2, to: leaf0, from: ", "n0/nic77", "", "from",
+       "the cluster has no part 'n0/nic77'", names},
+      {"kind: slow-link, factor: 2, from: n0/gpu0, to: ", "n1/gpu0", "", "to",
+       "no cable joins 'n0/gpu0' and 'n1/gpu0'", "two neighbours of 'megatwin topology show'"}};
+  for (const Row& row : rows) {
+    const auto scenario = read("{type: fat-tree}", "disturbances:\n  - {kind: jitter}\n  - {" +
+                                                       row.before + row.value + row.after + "}\n");
+    ASSERT_FALSE(scenario) << row.value;
+    // The jitter's deviation is missing, which hides nothing of the second entry.
+    ASSERT_EQ(scenario.error().size(), 2U) << to_text(scenario.error());
+    const model::Diagnostic& fault = scenario.error().back();
+    EXPECT_EQ(fault.line, 6);
+    EXPECT_EQ(fault.column, 6 + static_cast<int>(row.before.size()));
+    EXPECT_EQ(fault.length, static_cast<int>(row.value.size()));
+    EXPECT_EQ(fault.key, "disturbances[1]." + row.key);
+    EXPECT_EQ(fault.message, row.message);
+    EXPECT_EQ(fault.allowed, row.allowed);
+  }
+}
+
 TEST(FailureKeys, TakeRatesInThreeForms) {
   const auto rate = [](const std::string& keys) {
     const model::Job job =

@@ -15,14 +15,6 @@ TEST(OrderFile, ReadsOneLineARank) {
   EXPECT_EQ((*orders)[1], (std::vector<std::string>{"F0.0", "B0.0"}));
 }
 
-TEST(OrderFile, SkipsAByteOrderMark) {
-  const auto orders = parse_order_file("o.txt",
-                                       "\xEF\xBB\xBF"
-                                       "0: F0.0 B0.0\n");
-  ASSERT_TRUE(orders) << to_text(orders.error());
-  EXPECT_EQ(orders->front(), (std::vector<std::string>{"F0.0", "B0.0"}));
-}
-
 TEST(OrderFile, SaysWhichLineIsWrong) {
   const auto orders = parse_order_file("o.txt", "0: F0.0 B0.0\n2: F0.0 B0.0\n");
   ASSERT_FALSE(orders);
@@ -38,6 +30,25 @@ TEST(OrderFile, SaysWhereSomethingIsNoTask) {
   EXPECT_EQ(orders.error().front().line, 2);
   EXPECT_EQ(orders.error().front().column, 9);
   EXPECT_EQ(orders.error().front().message, "'X1.0' is no task");
+}
+
+// A task of the ninth of eight micro-batches was told by the simulator, without a place.
+TEST(OrderFile, SaysWhereATaskIsOutOfRange) {
+  const auto orders = parse_order_file("o.txt",
+                                       "0: F0.0 F1.0 B0.0 B1.0\n"
+                                       "1: F0.0 F1.0 F10.0  F1.1\n"
+                                       "2: B1.1\n",
+                                       OrderSizes{.micro_batches = 2, .chunks = 1});
+  ASSERT_FALSE(orders);
+  EXPECT_EQ(to_text(orders.error()),
+            "o.txt:2:14: error: 'F10.0' is out of range: the plan has 2 micro-batches and 1 chunk "
+            "a rank\n"
+            "  allowed: micro-batch 0 to 1, chunk 0\n"
+            "o.txt:3:4: error: 'B1.1' is out of range: the plan has 2 micro-batches and 1 chunk a "
+            "rank\n"
+            "  allowed: micro-batch 0 to 1, chunk 0\n"
+            "2 errors; nothing was run\n");
+  EXPECT_TRUE(parse_order_file("o.txt", "0: F9.9\n"));  // Of what plan is not known.
 }
 
 TEST(OrderFile, RefusesWhatIsNone) {
