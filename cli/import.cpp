@@ -224,6 +224,11 @@ model::Result<Imported> import_file(const std::string& kind, const std::string& 
   if (recognised) return import_launch(file, text, *recognised);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '{') return import_huggingface(file);
+  if (text.find("out-of-place") != std::string::npos && text.find("busbw") != std::string::npos) {
+    return model::fail({.file = file,
+                        .message = "is a log of nccl-tests, a record and no description",
+                        .allowed = "megatwin validate FILE, which holds its times against ours"});
+  }
   std::string kinds = "a Hugging Face configuration, a launch file of Megatron-LM, NeMo or Primus";
   for (const std::string& name : network_kinds()) kinds += ", " + name;
   return model::fail({.file = file,
