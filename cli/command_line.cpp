@@ -41,6 +41,20 @@ constexpr const char* kSimulateExamples =
     "  megatwin simulate job.yaml --sweep 'cluster.nodes[0].count=8,16,32'   scaling curve\n"
     "  megatwin simulate job.yaml --html out/job.html --trace out/job.trace.json\n";
 
+constexpr const char* kValidateExamples =
+    "\nExamples:\n"
+    "  megatwin validate rows.csv --all\n"
+    "  megatwin validate nccl-tests.log --machine dgx-h100\n"
+    "  megatwin validate ops.jsonl --gpu H200\n";
+constexpr const char* kImportExamples =
+    "\nExamples:\n"
+    "  megatwin import config.json\n"
+    "  megatwin import pretrain_gpt.sh --json\n"
+    "  megatwin import nvidia-smi topo.txt\n";
+constexpr const char* kTopologyExamples =
+    "\nExamples:\n"
+    "  megatwin topology show job.yaml --svg cluster.svg\n"
+    "  megatwin topology show nccl-topology.xml\n";
 constexpr const char* kSearchExamples =
     "\nExamples:\n"
     "  megatwin search job.yaml\n"
@@ -71,7 +85,9 @@ Action add_simulate(CLI::App& app, const World& world, Console& console) {
   CLI::App* command =
       app.add_subcommand("simulate", "Predict step time, memory, MFU and where the time goes");
   auto arguments = std::make_shared<SimulateArguments>();
-  command->add_option("files", arguments->files, "Scenario files (YAML)")->required();
+  command->add_option("files", arguments->files, "Scenario files (YAML)")
+      ->required()
+      ->check(has_name());
   add_settings(*command, arguments->settings, "Set a key of every file: plan.tensor=4");
   add_policy(*command, arguments->settings);
   command->add_option("--sweep", arguments->sweeps, "Run every value of a key: plan.tensor=2,4,8")
@@ -118,7 +134,8 @@ Action add_train(CLI::App& app, Console& console) {
   CLI::App* command = app.add_subcommand("train", "Really train a small model on this machine");
   auto arguments = std::make_shared<TrainArguments>();
   command->add_option("file", arguments->file, "Scenario file (YAML) with a data section")
-      ->required();
+      ->required()
+      ->check(has_name());
   add_settings(*command, arguments->settings, "Set a key of the file: training.steps=100");
   command->add_option("--backend", arguments->backend, "host: on processors, in fp32")
       ->check(CLI::IsMember({"host"}))
@@ -160,7 +177,9 @@ Action add_search(CLI::App& app, Console& console) {
   CLI::App* command =
       app.add_subcommand("search", "Find the best plans of thousands, and why the others lost");
   auto arguments = std::make_shared<SearchArguments>();
-  command->add_option("file", arguments->file, "Scenario file (YAML)")->required();
+  command->add_option("file", arguments->file, "Scenario file (YAML)")
+      ->required()
+      ->check(has_name());
   add_settings(*command, arguments->settings, "Set a key of the file: plan.tensor=4");
   add_memory_margin(*command, arguments->memory_margin);
   command->add_option("--best", arguments->num_best, "How many plans to list")
@@ -204,7 +223,8 @@ Action add_plan(CLI::App& app, Console& console) {
   command
       ->add_option("files", arguments->files,
                    "Scenario files (YAML) with a target section; several share the first's cluster")
-      ->required();
+      ->required()
+      ->check(has_name());
   add_settings(*command, arguments->settings, "Set a key of the file: target.deadline=30 d");
   add_memory_margin(*command, arguments->memory_margin);
   add_threads(*command, arguments->num_threads);
@@ -226,7 +246,8 @@ Action add_validate(CLI::App& app, Console& console) {
       ->add_option("rows", arguments->file,
                    "Measured steps (.csv), operations (.jsonl), or collectives: a log of "
                    "nccl-tests (.log, .txt), a table of microbenchmarks (.csv)")
-      ->required();
+      ->required()
+      ->check(has_name());
   command->add_option("--machine", arguments->machine, "On which the collectives were measured")
       ->type_name("NODE");
   command->add_option("--gpu", arguments->gpu, "On which the operations of a .jsonl were measured")
@@ -255,6 +276,7 @@ Action add_validate(CLI::App& app, Console& console) {
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->add_flag("--all", arguments->all, "List every row, not only the worst ten");
   add_diagnostics(*command, arguments->json_diagnostics);
+  command->footer(kValidateExamples);
   return [arguments, &console] { return validate_command(*arguments, console); };
 }
 
@@ -266,21 +288,25 @@ Action add_import(CLI::App& app, Console& console) {
   command
       ->add_option("file", arguments->words,
                    "FILE, or its kind (hf, megatron, nemo, primus, or a network's) and FILE")
-      ->required();
+      ->required()
+      ->check(has_name());
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   add_diagnostics(*command, arguments->json_diagnostics);
+  command->footer(kImportExamples);
   return [arguments, &console] { return import_command(*arguments, console); };
 }
 
 Action add_topology(CLI::App& app, const World& world, Console& console) {
   CLI::App* command = app.add_subcommand("topology", "See a cluster's GPUs, switches and cables");
   command->require_subcommand(1);
+  command->footer(kTopologyExamples);  // Of `show`, too.
   CLI::App* show = command->add_subcommand("show", "As text, and as a picture");
   auto arguments = std::make_shared<TopologyArguments>();
   show->add_option(
           "file", arguments->file,
           "A scenario (YAML), NCCL XML, nvidia-smi topo -m, ibnetdiscover or topology.conf")
-      ->required();
+      ->required()
+      ->check(has_name());
   show->add_option("--set", arguments->settings, "Set a key of the scenario: cluster.nodes=4")
       ->take_all()
       ->allow_extra_args(false);
@@ -297,6 +323,7 @@ Action add_doctor(CLI::App& app, Console& console) {
       app.add_subcommand("doctor", "Say what this machine has, and how to get what is missing");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "One JSON object on stdout");
+  command->footer("");
   return [json, &console] { return doctor_command(*json, console); };
 }
 

@@ -227,6 +227,11 @@ model::Result<Imported> import_file(const std::string& kind, const std::string& 
   if (first != std::string::npos && text[first] == '{') {
     return import_huggingface(scenarios::parse_huggingface_config(file, text));
   }
+  if (text.find("out-of-place") != std::string::npos && text.find("busbw") != std::string::npos) {
+    return model::fail({.file = file,
+                        .message = "is a log of nccl-tests, a record and no description",
+                        .allowed = "megatwin validate FILE, which holds its times against ours"});
+  }
   std::string kinds = "a Hugging Face configuration, a launch file of Megatron-LM, NeMo or Primus";
   for (const std::string& name : network_kinds()) kinds += ", " + name;
   return model::fail({.file = file,

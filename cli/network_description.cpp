@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/report/format.h"
+#include "model/counted.h"
 #include "scenarios/astra_sim.h"
 #include "scenarios/ibnetdiscover.h"
 #include "scenarios/nccl_topology.h"
@@ -130,9 +131,10 @@ Read read_gres(const std::string& file, const std::string& text) {
   MEGATWIN_TRY(const auto lines, scenarios::parse_slurm_gres(file, text));
   NetworkDescription out{.kind = "slurm-gres"};
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    out.facts.emplace_back(fmt::format("line {}", i),
-                           fmt::format("{} {}: {} devices, cores {}", lines[i].name, lines[i].type,
-                                       lines[i].files.size(), lines[i].cores));
+    out.facts.emplace_back(
+        fmt::format("line {}", i + 1),
+        fmt::format("{} {}: {}, cores {}", lines[i].name, lines[i].type,
+                    model::counted(std::ssize(lines[i].files), "device"), lines[i].cores));
   }
   return out;
 }
@@ -160,7 +162,7 @@ Read read_nvidia_smi(const std::string& file, const std::string& text) {
                {"columns", listed(matrix.columns)},
                {"nvswitch", matrix.nvswitch ? "yes" : "no"}};
   for (std::size_t gpu = 0; gpu < matrix.gpus.size(); ++gpu) {
-    out.facts.emplace_back("links of " + matrix.gpus[gpu], std::to_string(matrix.num_nvlinks(gpu)));
+    out.facts.emplace_back("links of " + matrix.gpus[gpu], std::to_string(matrix.own_nvlinks(gpu)));
   }
   out.topology = std::move(matrix.topology);
   out.warnings = texts_of(matrix.warnings);

@@ -1,11 +1,15 @@
 #include "cli/shared_options.h"
 
 #include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "cli/policy_library.h"
 #include "scenarios/document.h"
 #include "scenarios/map_reader.h"
 #include "scenarios/policy_reader.h"
+#include "scenarios/quantity.h"
 
 namespace megatwin::cli {
 namespace {
@@ -41,7 +45,15 @@ CLI::Option* add_policy(CLI::App& command, std::vector<std::string>& settings) {
 }
 
 void add_memory_margin(CLI::App& command, double& margin) {
-  command.add_option("--memory-margin", margin, "Share of a GPU's memory to keep free: 0.05")
+  const auto plain = [](std::string& share) {
+    if (const auto fraction = scenarios::parse_fraction(share)) {
+      share = fmt::format("{}", *fraction);  // "5 %" becomes 0.05.
+    }
+    return std::string();
+  };
+  command
+      .add_option("--memory-margin", margin, "Share of a GPU's memory to keep free: 0.05 or 5 %")
+      ->transform(CLI::Validator(plain, ""))
       ->type_name("SHARE");
 }
 

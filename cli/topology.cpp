@@ -96,7 +96,8 @@ int topology_command(const TopologyArguments& arguments, const World& world, Con
   arguments.json ? print_json(*shown, console) : print_text(*shown, console);
   if (arguments.svg.empty()) return kExitAnswer;
   if (!shown->topology) {
-    print_diagnostics({{.file = arguments.file, .message = "a " + shown->kind + " has no picture"}},
+    print_diagnostics({{.file = arguments.file,
+                        .message = "a description of kind " + shown->kind + " has no picture"}},
                       arguments.json_diagnostics, console);
     return kExitBadInput;
   }

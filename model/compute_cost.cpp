@@ -76,7 +76,7 @@ Seconds lower_bound(const MicroOp& op, const Gpu& gpu) {
     type = DataType::Fp32;
   }
   FlopPerSecond peak = gpu.peak_of(type);
-  if (peak.value <= 0) peak = gpu.peak.fp16;
+  if (peak.value <= 0) peak = gpu.peak.fp16.value > 0 ? gpu.peak.fp16 : gpu.peak.fp32;
   const double tensor = peak.value > 0 ? flop.value / peak.value : 0;
   const double memory =
       gpu.memory_bandwidth.value > 0 ? bytes.value / gpu.memory_bandwidth.value : 0;

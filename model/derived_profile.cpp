@@ -36,17 +36,23 @@ double base_peak(const MeasuredPart& part, DataType type) {
 
 }  // namespace
 
+FlopPerSecond attention_peak(const Gpu& gpu) {
+  const FlopPerSecond half = std::max(gpu.peak.bf16, gpu.peak.fp16);
+  return half.value > 0 ? half : gpu.peak.fp32;
+}
+
 double power_factor(double power_ratio, double peak_ratio) {
   if (power_ratio <= 0 || peak_ratio <= 0) return 1;
   return std::clamp(std::pow(power_ratio / peak_ratio, kPowerExponent), kPowerFactorMin,
                     kPowerFactorMax);
 }
 
-void add_unmeasured_rates(GpuProfile& profile, const Gpu& gpu) {
+void add_unmeasured_rates(GpuProfile& profile, const GpuProfile& base, const Gpu& gpu) {
   for (const DataType type : {DataType::Tf32, DataType::Fp32}) {
     const double peak = gpu.peak_of(type).value;
     if (peak <= 0 || profile.gemm.contains(type)) continue;
-    GemmRate rate = gemm_rate(profile, DataType::Fp16);
+    // A part that computes in no narrower format has the shape of the base's products.
+    GemmRate rate = gemm_rate(profile.gemm.empty() ? base : profile, DataType::Fp16);
     rate.sustained = {peak * kDefaultEfficiency};
     profile.gemm[type] = rate;
   }
@@ -57,8 +63,7 @@ GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu) {
   profile.gpu_name = gpu.name;
   profile.measured_gemms.clear();
   profile.measured_attentions.clear();
-  const double half_peak = std::max(gpu.peak.bf16, gpu.peak.fp16).value;
-  const double peak_ratio = quotient(half_peak, base.measured_on.peak_half.value);
+  const double peak_ratio = quotient(attention_peak(gpu).value, base.measured_on.peak_half.value);
   // A part whose power nobody states is taken to have as much for each FLOP as the sibling.
   const double power =
       gpu.power_max.value > 0
@@ -83,7 +88,7 @@ GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu) {
     }
     profile.gemm[type] = rate;
   }
-  add_unmeasured_rates(profile, gpu);
+  add_unmeasured_rates(profile, base, gpu);
   for (auto& [kernel, rate] : profile.attention) {
     rate.forward = rate_ratio * rate.forward;
     rate.backward = rate_ratio * rate.backward;

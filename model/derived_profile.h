@@ -16,8 +16,13 @@ namespace megatwin::model {
 double power_factor(double power_ratio, double peak_ratio);
 
 // Adds the rates of fp32 and tf32 products, which no profile has measured, by the data sheet's peak
-// at the share of it that a large product reaches (0.65). Leaves alone what the profile has.
-void add_unmeasured_rates(GpuProfile& profile, const Gpu& gpu);
+// at the share of it that a large product reaches (0.65); shaped as the products of `base` where
+// the profile has none. Leaves alone what the profile has.
+void add_unmeasured_rates(GpuProfile& profile, const GpuProfile& base, const Gpu& gpu);
+
+// The peak that fused attention computes at: of 16-bit products, or of fp32 where the part has no
+// others.
+FlopPerSecond attention_peak(const Gpu& gpu);
 
 // Requires: `base.measured_on` filled and `base` prepared.
 GpuProfile derived_profile(const GpuProfile& base, const Gpu& gpu);

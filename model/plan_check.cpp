@@ -206,8 +206,9 @@ void PlanChecker::check_layers() {
   if (!plan_.layers_per_virtual_stage.empty()) {
     if (is_layer_split_legal(transformer_, plan_)) return;
     const std::vector<int>& given = plan_.layers_per_virtual_stage;
-    refuse(keys, "plan.layers_per_stage ", list_text(given), " has ", given.size(),
-           " entries with ", std::accumulate(given.begin(), given.end(), std::int64_t{0}),
+    refuse(keys, "plan.layers_per_stage ", list_text(given), " has ",
+           given.size() == 1 ? "1 entry" : text(given.size(), " entries"), " with ",
+           std::accumulate(given.begin(), given.end(), std::int64_t{0}),
            " layers in all; needed are plan.pipeline ", plan_.pipeline, " · plan.model_chunks ",
            plan_.model_chunks, " = ", stages, " entries, none negative, with ",
            counted(transformer_.num_layers, "layer"));
@@ -245,13 +246,13 @@ void PlanChecker::check_batch() {
   const bool in_rounds = plan_.schedule == ScheduleKind::Interleaved && plan_.model_chunks > 1;
   const std::int64_t multiple = unit * (in_rounds ? plan_.pipeline : 1);
   const std::int64_t below = plan_.global_batch / multiple * multiple;
-  const std::string nearest =
-      below > 0 ? text(below, " and ", below + multiple) : text(below + multiple);
+  const std::string nearest = below > 0 ? text("batches are ", below, " and ", below + multiple)
+                                        : text("batch is ", below + multiple);
   refuse({PlanKey::GlobalBatch, PlanKey::MicroBatch, PlanKey::Data, PlanKey::Tensor,
           PlanKey::Pipeline, PlanKey::Context},
          "plan.global_batch ", plan_.global_batch, " is not a multiple of plan.micro_batch ",
-         plan_.micro_batch, " · plan.data ", plan_.data, " = ", unit,
-         "; the nearest legal global batches are ", nearest);
+         plan_.micro_batch, " · plan.data ", plan_.data, " = ", unit, "; the nearest legal global ",
+         nearest);
 }
 
 void PlanChecker::check_schedule() {
@@ -410,9 +411,9 @@ void PlanChecker::check_precision_on(const Gpu& gpu, Precision precision) {
   const DataType missing = has_type ? base_type(precision) : type;
   refuse({PlanKey::Precision}, "plan.precision ", name_of(precision), ": ", gpu.name, " has no ",
          name_of(missing), " matrix units",
-         missing == DataType::Bf16 ? "; fp16 it has"
-         : peak.bf16.value > 0     ? "; bf16 it has"
-                                   : "");
+         peak.bf16.value > 0   ? "; bf16 it has"
+         : peak.fp16.value > 0 ? "; fp16 it has"
+                               : "; fp32 it has");
 }
 
 void PlanChecker::check_states() {

@@ -291,8 +291,8 @@ void PlanWarnings::warn_of_kernels() {
   const bool fused = software_.attention != AttentionKernel::Unfused;
   if (fused && plan_.recompute == RecomputeKind::Selective) {
     warn(
-        "plan.recompute selective changes nothing with fused attention: the scores that it "
-        "would drop are never stored");
+        "plan.recompute selective frees no memory with fused attention, whose scores are never "
+        "stored, and runs its forward pass twice; plan.recompute none is as small and faster");
   }
   const auto& latent = transformer_.latent;
   const std::int64_t head =

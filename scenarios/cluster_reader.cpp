@@ -97,8 +97,11 @@ std::optional<Node> read_machine(MapReader& reader, const HardwareCatalogue& cat
     if (!reader.has("gpu")) reader.require("type", "a node type, or gpu with what is around it");
     return std::nullopt;
   }
-  const std::int64_t num_gpus = reader.integer("gpus", {.min = 1, .max = 100'000}).value_or(8);
-  if (!reader.has("gpus")) {
+  // What is wrong with it is told where the machine's own keys are read.
+  const TreeNode* gpus = reader.find("gpus");
+  const auto given = parse_integer(gpus != nullptr ? gpus->text : "", {.min = 1, .max = 100'000});
+  const std::int64_t num_gpus = given ? *given : 8;
+  if (gpus == nullptr) {
     remarks.assumptions.push_back("The GPUs of one machine were not counted: 8 are taken.");
   }
   return node_around(catalogue.gpus.at(*gpu_name), num_gpus, catalogue, remarks);

@@ -1,5 +1,8 @@
 #include "scenarios/failure_reader.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -30,6 +33,32 @@ void read_parts(MapReader& reader, const TreeNode& list, FailurePlan& plan) {
   }
 }
 
+// The one of `keys` that is given and stands last in the list, or nullptr.
+const TreeNode* last_given(MapReader& reader, std::initializer_list<const char*> keys,
+                           std::string& key) {
+  const TreeNode* found = nullptr;
+  for (const char* name : keys) {
+    if (!reader.has(name)) continue;
+    found = reader.find(name);
+    key = name;
+  }
+  return found;
+}
+
+void refuse_several_rates(MapReader& reader) {
+  std::string given, last;
+  int count = 0;
+  for (const char* key : {"parts", "mean_time_between_failures", "per_node_day"}) {
+    if (!reader.has(key)) continue;
+    given += (given.empty() ? "" : " and ") + std::string(key);
+    last = key;
+    ++count;
+  }
+  if (count < 2) return;
+  reader.error_at(*reader.find(last), last, given + " both say how often something fails",
+                  "one of parts, mean_time_between_failures and per_node_day");
+}
+
 void read_rates(MapReader& reader, const model::Cluster& cluster, Remarks& remarks,
                 FailurePlan& plan) {
   int nodes = 0;
@@ -37,6 +66,7 @@ void read_rates(MapReader& reader, const model::Cluster& cluster, Remarks& remar
   const TreeNode* parts = reader.find("parts");
   const auto between = reader.read("mean_time_between_failures", parse_time);
   const auto per_node_day = reader.number("per_node_day", kRate);
+  refuse_several_rates(reader);
   if (parts != nullptr) read_parts(reader, *parts, plan);
   if (between) plan.parts.push_back({"job", 1, kDay / between->value});
   if (per_node_day && *per_node_day > 0) {
@@ -69,6 +99,50 @@ void read_checkpoint(MapReader& failures, FailurePlan& plan) {
     reader.require("storage", "the rate of all writers together, or blocks: a time");
   }
   reader.finish();
+}
+
+std::string short_number(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", number);
+  return text;
+}
+
+// Every failure of every seed is drawn, and the best interval is looked for in 25 steps of up to
+// 100 seeds: about twenty seconds at most.
+void refuse_endless(MapReader& failures, const TreeNode& node, const FailurePlan& plan,
+                    MapReader& scenario) {
+  constexpr double kFailuresMax = 3e8, kIntervals = 25;
+  double per_day = 0;
+  for (const PartFailures& part : plan.parts) per_day += part.count * part.per_day;
+  const double of_a_run = 1 + per_day * plan.span.value / kDay;
+  const double runs = plan.seeds + kIntervals * std::min(plan.seeds, 100);
+  if (runs * of_a_run <= kFailuresMax) return;
+  const std::string message = short_number(of_a_run) + " failures are expected in the span of " +
+                              short_number(plan.span.value / kDay) + " d, and " +
+                              short_number(runs * of_a_run) + " in the " + short_number(runs) +
+                              " runs of all seeds and intervals";
+  const std::string allowed = "at most " + short_number(kFailuresMax) +
+                              " in all: a shorter span, fewer seeds, or fewer failures a day";
+  std::string key;
+  const TreeNode* place = last_given(
+      failures, {"per_node_day", "parts", "mean_time_between_failures", "seeds", "span"}, key);
+  if (place != nullptr) return failures.error_at(*place, key, message, allowed);
+  scenario.error_at(node, "failures", message, allowed);
+}
+
+// What was not given and enters the result.
+void remark_defaults(MapReader& reader, Remarks& remarks) {
+  constexpr std::pair<const char*, const char*> kDefaults[] = {
+      {"span", "30 d is taken"}, {"detection", "5 min is taken"}, {"restart", "10 min is taken"}};
+  const auto remark = [&](const char* key, const char* taken) {
+    if (reader.has(key)) return;
+    remarks.assumptions.push_back(std::string("failures.") + key + " was not given: " + taken +
+                                  ".");
+  };
+  for (const auto& [key, taken] : kDefaults) remark(key, taken);
+  remark("spares", "a machine is always in reserve");
+  // Nothing waits for a machine where another one is always there.
+  if (reader.has("spares")) remark("repair", "1 d is taken");
 }
 
 // "414 g/kWh" or "0.414 kg/kWh", in kg.
@@ -105,12 +179,7 @@ std::optional<FailurePlan> read_failures(MapReader& scenario, const model::Clust
   time("restart", plan.restart, Zero::Allowed);
   time("repair", plan.repair, Zero::Allowed);
   time("reconfiguration", plan.reconfiguration, Zero::Allowed);
-  for (const char* key : {"detection", "restart"}) {
-    if (reader.has(key)) continue;
-    remarks.assumptions.push_back(std::string("failures.") + key + " was not given: " +
-                                  (std::string_view(key) == "restart" ? "10 min" : "5 min") +
-                                  " is taken.");
-  }
+  remark_defaults(reader, remarks);
   plan.restart_can_fail = reader.boolean("restart_can_fail").value_or(true);
   plan.elastic = reader.boolean("elastic").value_or(false);
   if (const auto spares = reader.integer("spares", {.min = 0, .max = 1'000'000})) {
@@ -119,6 +188,7 @@ std::optional<FailurePlan> read_failures(MapReader& scenario, const model::Clust
   if (const auto seeds = reader.integer("seeds", {.min = 1, .max = 1'000'000})) {
     plan.seeds = static_cast<int>(*seeds);
   }
+  refuse_endless(reader, *node, plan, scenario);
   reader.finish();
   return plan;
 }

@@ -102,7 +102,7 @@ model::Result<GpuProfile> profile_of(const model::Gpu& gpu, bool tables) {
   measured.num_sms = static_cast<int>(base.measured_on.num_sms);
   model::prepare(base, measured);
   if (shipped) {
-    model::add_unmeasured_rates(base, gpu);
+    model::add_unmeasured_rates(base, base, gpu);
     return base;
   }
   return model::derived_profile(base, gpu);

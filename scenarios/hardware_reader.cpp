@@ -1,5 +1,7 @@
 #include "scenarios/hardware_reader.h"
 
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -7,6 +9,23 @@ namespace megatwin::scenarios {
 namespace {
 
 constexpr IntegerRange kSmallCount{.min = 0, .max = 100'000};
+
+// A hundred times what the largest part of the catalogue has; more is a mistyped unit.
+constexpr model::Bytes kMemoryMax{100e12};
+constexpr model::BytesPerSecond kBandwidthMax{1e15};
+constexpr model::FlopPerSecond kRateMax{1e18};
+
+// As reader.read(); what is over `most` is reported, with `allowed`.
+template <class Value>
+std::optional<Value> read_up_to(MapReader& reader, const char* key,
+                                model::Result<Value> (*parser)(std::string_view, Zero), Value most,
+                                const char* allowed, Zero zero = Zero::Refused) {
+  const std::optional<Value> value = reader.read(key, parser, zero);
+  if (!value || !(*value > most)) return value;
+  const TreeNode& node = *reader.find(key);
+  reader.error_at(node, key, quoted(node.text) + " is more than any GPU has", allowed);
+  return std::nullopt;
+}
 
 template <class Value>
 void set(Value& field, const std::optional<Value>& value) {
@@ -25,6 +44,12 @@ std::vector<std::string> names_of(const std::map<std::string, Value>& map) {
   return names;
 }
 
+std::string gigabytes(model::Bytes size) {
+  std::ostringstream text;
+  text << size.value / 1e9 << " GB";
+  return std::move(text).str();
+}
+
 // The entry that `like` or `facts` names, or nullptr; an unknown name is reported.
 template <class Value>
 const Value* referred(MapReader& reader, std::string_view key,
@@ -38,12 +63,33 @@ const Value* referred(MapReader& reader, std::string_view key,
 }
 
 void read_rates(MapReader& reader, model::GpuPeak& peak) {
-  set(peak.fp32, reader.read("fp32", parse_flop_rate));
-  set(peak.tf32, reader.read("tf32", parse_flop_rate, Zero::Allowed));
-  set(peak.fp16, reader.read("fp16", parse_flop_rate, Zero::Allowed));
-  set(peak.bf16, reader.read("bf16", parse_flop_rate, Zero::Allowed));
-  set(peak.fp8, reader.read("fp8", parse_flop_rate, Zero::Allowed));
-  set(peak.fp4, reader.read("fp4", parse_flop_rate, Zero::Allowed));
+  const auto rate = [&](const char* key, model::FlopPerSecond& field, Zero zero) {
+    set(field, read_up_to(reader, key, parse_flop_rate, kRateMax, "at most 1000000 TFLOP/s", zero));
+  };
+  rate("fp32", peak.fp32, Zero::Refused);
+  // 0: the part has no such units.
+  rate("tf32", peak.tf32, Zero::Allowed);
+  rate("fp16", peak.fp16, Zero::Allowed);
+  rate("bf16", peak.bf16, Zero::Allowed);
+  rate("fp8", peak.fp8, Zero::Allowed);
+  rate("fp4", peak.fp4, Zero::Allowed);
+}
+
+void read_memory(MapReader& reader, model::Gpu& gpu) {
+  const auto size = [&](const char* key) {
+    return read_up_to(reader, key, parse_bytes, kMemoryMax, "at most 100 TB");
+  };
+  const auto memory = size("memory"), usable = size("memory_usable");
+  set(gpu.memory, memory);
+  if (memory && !usable) gpu.memory_usable = kUsableMemoryFraction * *memory;
+  set(gpu.memory_usable, usable);
+  if (usable && gpu.memory.value > 0 && *usable > gpu.memory) {
+    const TreeNode& node = *reader.find("memory_usable");
+    reader.error_at(node, "memory_usable", quoted(node.text) + " is more than the GPU has",
+                    "at most the memory, " + gigabytes(gpu.memory));
+  }
+  set(gpu.memory_bandwidth,
+      read_up_to(reader, "memory_bandwidth", parse_bandwidth, kBandwidthMax, "at most 1000 TB/s"));
 }
 
 void read_architecture(MapReader& reader, model::Gpu& gpu) {
@@ -82,15 +128,10 @@ model::Gpu read_gpu(MapReader& reader, const std::string& name,
   if (base != nullptr) gpu = *base;
   gpu.name = name;
   read_architecture(reader, gpu);
-  set_count(gpu.num_sms, reader.integer("sms", kSmallCount));
+  set_count(gpu.num_sms, reader.integer("sms", {.min = 1, .max = 100'000}));
   set(gpu.boost_clock, reader.read("boost_clock", parse_frequency));
   read_rates(reader, gpu.peak);
-  const auto memory = reader.read("memory", parse_bytes);
-  const auto memory_usable = reader.read("memory_usable", parse_bytes);
-  set(gpu.memory, memory);
-  if (memory && !memory_usable) gpu.memory_usable = kUsableMemoryFraction * *memory;
-  set(gpu.memory_usable, memory_usable);
-  set(gpu.memory_bandwidth, reader.read("memory_bandwidth", parse_bandwidth));
+  read_memory(reader, gpu);
   set(gpu.l2_cache, reader.read("l2_cache", parse_bytes));
   set_count(gpu.nvlink_generation, reader.integer("nvlink_generation", kSmallCount));
   set_count(gpu.nvlink_links, reader.integer("nvlink_links", kSmallCount));

@@ -141,6 +141,26 @@ bool holds(const std::array<std::string_view, N>& names, std::string_view name) 
 bool bears_on_cost(std::string_view name) {
   return holds(kBearing, name) || holds(kBearingToo, name);
 }
+// One letter too few, too many or wrong, or two neighbours exchanged: what lies further off is most
+// often another flag of Megatron-LM.
+std::string bearing_flag_near(const std::string& name) {
+  std::string near;
+  const auto look = [&](std::string_view flag) {
+    const std::size_t longer = std::max(name.size(), flag.size());
+    const std::size_t shorter = std::min(name.size(), flag.size());
+    if (longer < 6 || longer - shorter > 1) return;
+    const auto begins = std::mismatch(name.begin(), name.end(), flag.begin(), flag.end());
+    const auto ends = std::mismatch(name.rbegin(), name.rend(), flag.rbegin(), flag.rend());
+    const auto same = static_cast<std::size_t>(begins.first - name.begin()) +
+                      static_cast<std::size_t>(ends.first - name.rbegin());
+    const bool exchanged = longer == shorter && same + 2 == longer &&
+                           *begins.first == *ends.second && *begins.second == *ends.first;
+    if (same + 1 >= longer || exchanged) near = flag;
+  };
+  for (const std::string_view flag : kBearing) look(flag);
+  for (const std::string_view flag : kBearingToo) look(flag);
+  return near;
+}
 bool is_switch(std::string_view name) { return holds(kSwitches, name); }
 
 }  // namespace megatwin::scenarios

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/counted.h"
@@ -21,6 +22,13 @@ class SettingReader {
   SettingReader(const LaunchSettings& settings, std::vector<std::string>& warnings)
       : settings_(settings), warnings_(warnings) {}
 
+  // Values that cannot be read, each by its name.
+  model::Diagnostics faults() const {
+    model::Diagnostics faults;
+    for (const auto& [name, fault] : faults_) faults.push_back(fault);
+    return faults;
+  }
+
   bool has(const std::string& name) const { return settings_.contains(name); }
   std::string text(const std::string& name) const {
     const auto found = settings_.find(name);
@@ -37,7 +45,8 @@ class SettingReader {
     const auto number = whole_number(value);
     constexpr std::int64_t kMax = 1'000'000'000;
     if (number && *number >= 0 && *number <= kMax) return number;
-    warnings_.push_back(name + ": '" + value + "' is no whole number from 0 to 1000000000");
+    refuse(name, value == "true" ? "has no value" : "'" + value + "' is no whole number",
+           "a whole number from 0 to 1000000000");
     return std::nullopt;
   }
 
@@ -51,7 +60,7 @@ class SettingReader {
     if (!value) return otherwise;
     constexpr std::int64_t kMax = 16384;
     if (*value >= 1 && *value <= kMax) return static_cast<int>(*value);
-    warnings_.push_back(name + ": " + std::to_string(*value) + " is no size from 1 to 16384");
+    refuse(name, std::to_string(*value) + " is no size", "a whole number from 1 to 16384");
     return otherwise;
   }
 
@@ -60,7 +69,7 @@ class SettingReader {
     const auto value = integer(name);
     if (!value) return otherwise;
     if (*value >= 1) return *value;
-    warnings_.push_back(name + ": a batch of 0 trains nothing");
+    refuse(name, "a batch of 0 trains nothing", "a whole number from 1 to 1000000000");
     return otherwise;
   }
 
@@ -75,8 +84,15 @@ class SettingReader {
   void warn(const std::string& text) { warnings_.push_back(text); }
 
  private:
+  void refuse(const std::string& name, std::string message, std::string allowed) {
+    faults_.emplace(name,
+                    model::Diagnostic{
+                        .key = name, .message = std::move(message), .allowed = std::move(allowed)});
+  }
+
   const LaunchSettings& settings_;
   std::vector<std::string>& warnings_;
+  std::map<std::string, model::Diagnostic> faults_;
 };
 
 // [0]*3+[1]*58, or a period: every n-th layer has experts.
@@ -402,10 +418,16 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return number;
 }
 
-void apply_settings(const LaunchSettings& settings, MegatronLaunch& launch) {
+model::Diagnostics apply_settings(const LaunchSettings& settings, MegatronLaunch& launch) {
   SettingReader reader(settings, launch.warnings);
   read_plan(reader, launch);
   read_shape(reader, launch);
+  // Where the shape is not complete, what else is wrong with it is told at the same time.
+  for (const char* name : {"num_experts", "ffn_hidden_size", "seq_length", "kv_channels",
+                           "num_query_groups", "max_position_embeddings", "vocab_size"}) {
+    reader.integer(name);
+  }
+  return reader.faults();
 }
 
 }  // namespace megatwin::scenarios

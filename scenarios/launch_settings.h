@@ -24,8 +24,13 @@ bool bears_on_cost(std::string_view name);
 // Whether the flag takes no value.
 bool is_switch(std::string_view name);
 
+// The flag of the same kind that a name of no bearing is most likely a slip of; empty where it is
+// none.
+std::string bearing_flag_near(const std::string& name);
+
 // Fills plan, transformer, padded_vocab_size and warnings from the settings and `launch.gpus`.
-void apply_settings(const LaunchSettings& settings, MegatronLaunch& launch);
+// Gives what cannot be read as a number, with the setting's name as its key.
+model::Diagnostics apply_settings(const LaunchSettings& settings, MegatronLaunch& launch);
 
 }  // namespace megatwin::scenarios
 

@@ -1,6 +1,7 @@
 #include "scenarios/megatron_launch.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "scenarios/launch_settings.h"
@@ -23,6 +24,24 @@ std::optional<Flag> flag_of(const std::string& word) {
   std::replace(flag.name.begin(), flag.name.end(), '-', '_');
   if (equals != std::string::npos) flag.value = word.substr(equals + 1);
   return flag;
+}
+
+// The last line that gives a setting, as flags with dashes or underscores and as keys; 0 where it
+// comes from elsewhere.
+int setting_line(std::string_view text, std::string_view name) {
+  const auto is_part = [](char c) { return c == '_' || c == '-' || std::isalnum(c & 0x7f) != 0; };
+  int line = 1, found = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\n') ++line;
+    const bool after_dashes = at > 1 && text[at - 1] == '-' && text[at - 2] == '-';
+    if (at > 0 && is_part(text[at - 1]) && !after_dashes) continue;
+    if (text.size() - at < name.size()) break;
+    const bool same = std::equal(name.begin(), name.end(), text.begin() + static_cast<long>(at),
+                                 [](char a, char b) { return a == b || (a == '_' && b == '-'); });
+    const std::size_t end = at + name.size();
+    if (same && (end == text.size() || !is_part(text[end]))) found = line;
+  }
+  return found;
 }
 
 std::optional<std::int64_t> count_of(const std::string& text) {
@@ -245,8 +264,21 @@ model::Result<MegatronLaunch> read_megatron_launch(const std::string& file, std:
     MEGATWIN_TRY(const Document document, parse_yaml(file, text));
     MEGATWIN_TRY(settings, read_launch_yaml(document, launch));
   }
-  apply_settings(settings, launch);
-  return launch;
+  for (const std::string& name : launch.ignored) {
+    const std::string near = bearing_flag_near(name);
+    if (near.empty()) continue;
+    launch.warnings.push_back(name + " is not known and not taken over; did you mean " + near +
+                              "?");
+  }
+  model::Diagnostics faults = apply_settings(settings, launch);
+  if (faults.empty()) return launch;
+  for (model::Diagnostic& fault : faults) {
+    fault.file = file;
+    fault.line = setting_line(text, fault.key);
+  }
+  std::stable_sort(faults.begin(), faults.end(),
+                   [](const auto& a, const auto& b) { return a.line < b.line; });
+  return model::fail(std::move(faults));
 }
 
 }  // namespace megatwin::scenarios

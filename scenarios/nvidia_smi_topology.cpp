@@ -308,6 +308,13 @@ int NvidiaSmiTopology::num_nvlinks(std::size_t gpu) const {
   return sum;
 }
 
+int NvidiaSmiTopology::own_nvlinks(std::size_t gpu) const {
+  if (!nvswitch) return num_nvlinks(gpu);
+  int most = 0;
+  for (std::size_t b = 0; b < gpus.size(); ++b) most = std::max(most, links_of(cells[gpu][b]));
+  return most;
+}
+
 model::Result<NvidiaSmiTopology> parse_nvidia_smi_topology(const std::string& file,
                                                            std::string_view text) {
   if (model::Diagnostics faults = check_text(file, text); !faults.empty()) {

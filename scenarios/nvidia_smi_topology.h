@@ -22,6 +22,8 @@ struct NvidiaSmiTopology {
   model::Diagnostics warnings;
 
   int num_nvlinks(std::size_t gpu) const;  // Sum of the row as printed.
+  // That the GPU has: behind switches all of them lead to every peer, so the row is no sum.
+  int own_nvlinks(std::size_t gpu) const;
 };
 
 // Links count 25 GB/s one way, PCIe as generation 3 × 16, which the matrix does not tell.

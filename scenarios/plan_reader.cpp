@@ -159,11 +159,18 @@ void read_precision(MapReader& reader, const PlanSurroundings& around, Plan& pla
     plan.precision = plan.precision_per_group.front();
     return;
   }
-  const bool gpu_has_bf16 =
-      std::all_of(around.cluster.groups.begin(), around.cluster.groups.end(),
-                  [](const model::NodeGroup& group) { return group.gpu.peak.bf16.value > 0; });
-  plan.precision = trains_in_fp16(around.software.framework) || !gpu_has_bf16 ? Precision::Fp16
-                                                                              : Precision::Bf16;
+  const auto every_gpu_has = [&](model::FlopPerSecond model::GpuPeak::*rate) {
+    return std::all_of(
+        around.cluster.groups.begin(), around.cluster.groups.end(),
+        [&](const model::NodeGroup& group) { return (group.gpu.peak.*rate).value > 0; });
+  };
+  const bool bf16 = every_gpu_has(&model::GpuPeak::bf16),
+             fp16 = every_gpu_has(&model::GpuPeak::fp16);
+  if (trains_in_fp16(around.software.framework) && fp16) {
+    plan.precision = Precision::Fp16;
+  } else {
+    plan.precision = bf16 ? Precision::Bf16 : fp16 ? Precision::Fp16 : Precision::Fp32;
+  }
   remarks.assumptions.push_back(
       "The precision was not given: " + std::string(model::name_of(plan.precision)) + " is taken.");
 }

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "model/assert.h"
+#include "model/expert_imbalance.h"
 #include "model/stage_sites.h"
 #include "scenarios/cluster_reader.h"
 #include "scenarios/disturbance_reader.h"
@@ -30,6 +32,22 @@ std::string folder_of(const std::string& file) {
   const std::size_t slash = file.find_last_of('/');
   return slash == std::string::npos ? std::string()
                                     : file.substr(0, std::max<std::size_t>(slash, 1));
+}
+
+// Reports print it as it is.
+std::optional<std::string> read_name(MapReader& scenario) {
+  std::optional<std::string> name = scenario.text("name");
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (!name || std::none_of(name->begin(), name->end(), is_control)) return name;
+  scenario.error_at(*scenario.find("name"), "name", "holds control characters",
+                    "printable text on one line");
+  return std::nullopt;
+}
+
+std::string factor_text(double number) {
+  std::ostringstream text;
+  text << number;
+  return std::move(text).str();
 }
 
 model::NetworkKind read_network(MapReader& scenario) {
@@ -120,7 +138,7 @@ class ScenarioReader {
   model::Job read_job(MapReader& reader, std::optional<model::TrainingWish>& target) {
     model::Job job;
     Remarks remarks;
-    job.name = reader.text("name").value_or(file_);
+    job.name = read_name(reader).value_or(file_);
     std::optional<model::HardwareCatalogue> extended;
     if (const TreeNode* hardware = reader.find("hardware")) {
       MapReader nested(reader.context(), *hardware, "hardware");
@@ -142,6 +160,7 @@ class ScenarioReader {
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
     job.disturbances = read_disturbances(reader, job.cluster);
+    check_imbalance(reader, job);
     job.seed = static_cast<std::uint64_t>(reader.integer("seed", {.min = 0}).value_or(1));
     job.failures = read_failures(reader, job.cluster, remarks);
     job.facility = read_facility(reader);
@@ -155,6 +174,43 @@ class ScenarioReader {
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
     return job;
+  }
+
+  // The busiest expert-parallel rank cannot have more tokens than routing can give it. A search
+  // looks at other numbers of ranks.
+  static void check_imbalance(MapReader& scenario, const model::Job& job) {
+    if (!job.transformer.experts || job.transformer.experts->experts_per_token < 1) return;
+    const auto& experts = *job.transformer.experts;
+    const int ranks =
+        scenario.has("search") ? static_cast<int>(experts.num_experts) : job.plan.expert;
+    const double most = model::expert_imbalance_max(experts, ranks);
+    double all = job.plan.expert_capacity_imbalance;
+    const auto refuse = [&](MapReader& reader, const char* key, double own) {
+      const TreeNode* node = reader.find(key);
+      if (node == nullptr) return;
+      const double allowed = most * own / all;
+      reader.error_at(*node, key,
+                      "no rank of " + std::to_string(ranks) +
+                          " can have so many of the tokens where " +
+                          std::to_string(experts.experts_per_token) + " of " +
+                          std::to_string(experts.num_experts) + " experts take each",
+                      allowed > 1 ? "1 to " + factor_text(allowed) : "1");
+    };
+    const TreeNode* plan = scenario.find("plan");
+    if (plan != nullptr && all > most) {
+      MapReader reader(scenario.context(), *plan, "plan");
+      return refuse(reader, "expert_capacity_imbalance", all);
+    }
+    const TreeNode* list = scenario.find("disturbances");
+    for (std::size_t i = 0; list != nullptr && i < job.disturbances.size(); ++i) {
+      const model::Disturbance& d = job.disturbances[i];
+      if (d.kind != model::DisturbanceKind::ExpertImbalance || i >= list->items.size()) continue;
+      all *= d.factor;
+      if (all <= most) continue;
+      MapReader reader(scenario.context(), list->items[i],
+                       "disturbances[" + std::to_string(i) + "]");
+      refuse(reader, "factor", d.factor);
+    }
   }
 
   // Fused attention of today's frameworks needs Ampere; on older GPUs the same framework falls

@@ -99,18 +99,32 @@ class Chain {
     lines_.push_back(std::move(line));
   }
 
+  std::string effect_of_storage(const Disturbance& d) const {
+    if (!job_.failures) {
+      return "checkpoints are written under failures, and none are given: slow-storage changes "
+             "nothing";
+    }
+    const model::FailurePlan& plan = *job_.failures;
+    if (plan.storage.value > 0 && plan.storage <= d.rate) {
+      return "the storage of failures.checkpoint is no faster than that of slow-storage: it "
+             "changes "
+             "nothing";
+    }
+    if (plan.checkpoint_blocks.value > 0 && !plan.asynchronous) {
+      return "failures.checkpoint.blocks says how long the job waits for a checkpoint: "
+             "slow-storage "
+             "changes only when it is durable";
+    }
+    return "slow-storage changes checkpoints, not the step: see the weeks of training under "
+           "failures";
+  }
+
   // What a disturbance has nothing to act on.
   void name_idle(const Disturbance& d, std::size_t number) {
     if (d.kind == DisturbanceKind::ExpertImbalance && !job_.transformer.experts) {
       lines_.push_back("the model has no experts: expert-imbalance changes nothing");
     }
-    if (d.kind == DisturbanceKind::SlowStorage) {
-      lines_.emplace_back(job_.failures
-                              ? "slow-storage changes checkpoints, not the step: see the weeks of "
-                                "training under failures"
-                              : "checkpoints are written under failures, and none are given: "
-                                "slow-storage changes nothing");
-    }
+    if (d.kind == DisturbanceKind::SlowStorage) lines_.push_back(effect_of_storage(d));
     const bool cable =
         d.kind == DisturbanceKind::SlowLink || d.kind == DisturbanceKind::FlappingLink;
     if (!cable) return;

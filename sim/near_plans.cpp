@@ -13,6 +13,7 @@
 #include "model/plan_check.h"
 #include "sim/decoupled/decoupled_job.h"
 #include "sim/simulate.h"
+#include "sim/simulation_problems.h"
 
 namespace megatwin::sim {
 namespace {
@@ -27,25 +28,38 @@ constexpr int kCheckedMax = 3000;
 constexpr int kSimulatedMax = 400;
 constexpr int kDecoupledMax = 100;
 
-bool runs(const Job& job, const Plan& plan) {
-  Job changed = job;
-  changed.plan = plan;
-  changed.network = model::NetworkKind::Analytic;  // Whether it runs is no question of the network.
-  const auto answer = simulate(changed, {.sensitivities = false});
-  return std::holds_alternative<SimulationReport>(answer);
-}
+// Runs plans until their tasks add up to about two seconds of work; what would go beyond is taken
+// not to run.
+class Trials {
+ public:
+  bool run(const Job& job, const Plan& plan) {
+    Job changed = job;
+    changed.plan = plan;
+    changed.network = model::NetworkKind::Analytic;  // Whether it runs is no question of the
+                                                     // network.
+    const double tasks = tasks_of_step(changed);
+    if (tasks > left_) return false;
+    left_ -= tasks;
+    const auto answer = simulate(changed, {.sensitivities = false});
+    return std::holds_alternative<SimulationReport>(answer);
+  }
+
+ private:
+  double left_ = 20e6;
+};
 
 void add_tried(int tried, PlanRefusal& refusal) {
   refusal.others_tried = refusal.others_tried.value_or(0) + tried;
 }
 
 // Near `plan`, which the change `before` (or none) leads to.
-void look_near(const Job& job, const Plan& plan, const std::string& before, PlanRefusal& refusal) {
+void look_near(const Job& job, const Plan& plan, const std::string& before, Trials& trials,
+               PlanRefusal& refusal) {
   int checked = 0;
   const model::NearestPlansOptions options{
       .max_plans = static_cast<int>(kMaxPlans - refusal.nearest.size()),
       .max_checked = kCheckedMax,
-      .accepts = [&](const Plan& near) { return runs(job, near); },
+      .accepts = [&](const Plan& near) { return trials.run(job, near); },
       .max_asked = kSimulatedMax,
       .num_checked = &checked};
   auto found =
@@ -181,7 +195,7 @@ std::vector<OtherPlan> other_decoupled(const Job& job, const DecoupledChoices& c
 
 // Adds up to `count` of the choices that run; `before` is said first of each.
 void look_at_decoupled(const Job& job, const DecoupledChoices& choices, const std::string& before,
-                       std::size_t count, PlanRefusal& refusal) {
+                       std::size_t count, Trials& trials, PlanRefusal& refusal) {
   std::vector<OtherPlan> found;
   int simulated = 0;
   for (OtherPlan& other : other_decoupled(job, choices)) {
@@ -196,7 +210,7 @@ void look_at_decoupled(const Job& job, const DecoupledChoices& choices, const st
     changed.plan = other.plan;
     if (!decoupled_problems(changed).empty()) continue;
     ++simulated;
-    if (!runs(job, other.plan)) continue;
+    if (!trials.run(job, other.plan)) continue;
     const std::string text = other.text();
     refusal.nearest.push_back(
         {other.plan, before + (before.empty() || text.empty() ? "" : ", ") + text});
@@ -205,14 +219,14 @@ void look_at_decoupled(const Job& job, const DecoupledChoices& choices, const st
 }
 
 // On twice or four times the machines, of one kind.
-void look_at_more_machines(const Job& job, PlanRefusal& refusal) {
+void look_at_more_machines(const Job& job, Trials& trials, PlanRefusal& refusal) {
   if (job.cluster.groups.size() != 1) return;
   const int own = job.cluster.groups.front().count;
   for (const int factor : {2, 4}) {
     Job larger = job;
     larger.cluster.groups.front().count = factor * own;
     look_at_decoupled(larger, own_choices(job.plan),
-                      change_of("cluster.nodes[0].count", own, factor * own), 1, refusal);
+                      change_of("cluster.nodes[0].count", own, factor * own), 1, trials, refusal);
     if (!refusal.nearest.empty()) return;
   }
 }
@@ -220,35 +234,38 @@ void look_at_more_machines(const Job& job, PlanRefusal& refusal) {
 // The policy is kept where anything helps: other tensor sizes of the sides first, then everything
 // else that a decoupled plan can turn, then more machines. One that runs both passes on the same
 // ranks comes last.
-void look_near_decoupled(const Job& job, PlanRefusal& refusal) {
-  look_at_decoupled(job, own_choices(job.plan), "", kMaxPlans, refusal);
+void look_near_decoupled(const Job& job, Trials& trials, PlanRefusal& refusal) {
+  look_at_decoupled(job, own_choices(job.plan), "", kMaxPlans, trials, refusal);
   if (!refusal.nearest.empty()) return;
-  look_at_decoupled(job, wide_choices(job), "", kMaxPlans, refusal);
+  look_at_decoupled(job, wide_choices(job), "", kMaxPlans, trials, refusal);
   if (!refusal.nearest.empty()) return;
-  look_at_more_machines(job, refusal);
+  look_at_more_machines(job, trials, refusal);
   Plan coupled = job.plan;
   coupled.schedule = ScheduleKind::OneForwardOneBackward;
   coupled.decoupled = {};
   coupled.data = model::data_from_gpus(coupled, job.cluster.num_gpus()).value_or(coupled.data);
-  look_near(job, coupled, "policy.schedule fbd → 1f1b", refusal);
+  look_near(job, coupled, "policy.schedule fbd → 1f1b", trials, refusal);
 }
 
 }  // namespace
 
 void look_for_others(const Job& job, PlanRefusal& refusal) {
+  Trials trials;
   if (job.plan.schedule == ScheduleKind::UserPolicy) return;
-  if (job.plan.schedule == ScheduleKind::Decoupled) return look_near_decoupled(job, refusal);
-  look_near(job, job.plan, "", refusal);
+  if (job.plan.schedule == ScheduleKind::Decoupled)
+    return look_near_decoupled(job, trials, refusal);
+  look_near(job, job.plan, "", trials, refusal);
 }
 
 void look_for_slots(const Job& job, PlanRefusal& refusal) {
   constexpr int kMostSlots = 16;
   if (job.plan.schedule == ScheduleKind::UserPolicy) return;
   Plan more = job.plan;
+  Trials trials;
   for (int slots = 2 * job.plan.receive_slots;; slots = slots < kMostSlots ? 2 * slots : 0) {
     more.receive_slots = slots;
     add_tried(1, refusal);
-    if (runs(job, more)) {
+    if (trials.run(job, more)) {
       refusal.nearest.push_back(
           {more, change_of("policy.receive_slots", job.plan.receive_slots, slots)});
     }

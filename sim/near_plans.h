@@ -1,5 +1,6 @@
 // What to take instead of a plan that was refused: the nearest plans that are legal and fit, each
-// simulated once, without sensitivities: at most three, of the first 3,000 plans or 400 legal ones.
+// simulated once, without sensitivities: at most three, of the first 3,000 plans or 400 legal ones,
+// of as many tasks together as the largest step that is simulated.
 // Fills `nearest` and `others_tried` of the refusal. Deterministic.
 #ifndef MEGATWIN_SIM_NEAR_PLANS_H_
 #define MEGATWIN_SIM_NEAR_PLANS_H_

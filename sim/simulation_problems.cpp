@@ -58,9 +58,7 @@ void add_slot_problems(const Job& job, std::vector<std::string>& problems) {
 }
 
 void add_size_problems(const Job& job, std::vector<std::string>& problems) {
-  // Decoupled: a forward, its recompute and a backward.
-  const double tasks = (is_decoupled(job) ? 3.0 : 2.0) * job.plan.pipeline * job.plan.model_chunks *
-                       static_cast<double>(job.plan.num_micro_batches());
+  const double tasks = tasks_of_step(job);
   if (tasks <= kMostTasks) return;
   problems.push_back(
       "plan.global_batch " + std::to_string(job.plan.global_batch) + " makes " +
@@ -70,6 +68,12 @@ void add_size_problems(const Job& job, std::vector<std::string>& problems) {
 }
 
 }  // namespace
+
+double tasks_of_step(const Job& job) {
+  // Decoupled: a forward, its recompute and a backward.
+  return (is_decoupled(job) ? 3.0 : 2.0) * job.plan.pipeline * job.plan.model_chunks *
+         static_cast<double>(job.plan.num_micro_batches());
+}
 
 std::vector<std::string> difference_problems(const Job& job) {
   const model::Plan& plan = job.plan;

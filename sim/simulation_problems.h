@@ -11,6 +11,9 @@
 
 namespace megatwin::sim {
 
+// Tasks of a replica's step. Requires: a legal plan.
+double tasks_of_step(const model::Job& job);
+
 // Stages or replicas that may not differ, and splits that cannot be found, under this schedule.
 std::vector<std::string> difference_problems(const model::Job& job);
 

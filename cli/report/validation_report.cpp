@@ -29,6 +29,12 @@ std::vector<std::string> group_row(const sim::ValidatedGroup& group) {
   return row;
 }
 
+bool is_scored(const sim::Validation& validation) {
+  return std::any_of(
+      validation.groups.begin(), validation.groups.end(),
+      [](const sim::ValidatedGroup& group) { return !group.apart && group.scored > 0; });
+}
+
 std::string groups_text(const sim::Validation& validation) {
   std::vector<sim::ValidatedGroup> groups = validation.groups;
   std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
@@ -39,11 +45,12 @@ std::string groups_text(const sim::Validation& validation) {
   for (const sim::ValidatedGroup& group : groups) rows.push_back(group_row(group));
   std::string text = validation.subject + ", predicted against measured\n" +
                      format_table(rows, {false, true, true, true, true, true, true, true, false});
-  text +=
-      fmt::format("  mean of the groups' medians: {}\n  coverage: {} of {} ({})\n",
-                  format_percent(validation.mean_of_group_medians), validation.coverage_predicted,
-                  format_counted(validation.coverage_rows, "row"),
-                  format_percent(validation.coverage_fraction));
+  text += fmt::format("  mean of the groups' medians: {}\n  coverage: {} of {} ({})\n",
+                      is_scored(validation) ? format_percent(validation.mean_of_group_medians)
+                                            : "– (nothing could be scored)",
+                      format_count(validation.coverage_predicted),
+                      format_counted(validation.coverage_rows, "row"),
+                      format_percent(validation.coverage_fraction));
   for (const auto& [reason, count] : validation.coverage_reasons) {
     text += fmt::format("    {} not predicted: {}\n", count, reason);
   }
@@ -160,7 +167,12 @@ std::string json_validation(const sim::Validation& validation) {
   json.begin_array();
   for (const sim::ValidatedGroup& group : validation.groups) write_group(json, group);
   json.end_array();
-  json.member("mean_of_group_medians", validation.mean_of_group_medians);
+  if (is_scored(validation)) {
+    json.member("mean_of_group_medians", validation.mean_of_group_medians);
+  } else {
+    json.key("mean_of_group_medians");
+    json.null();
+  }
   json.key("coverage");
   json.begin_object();
   json.member("fraction", validation.coverage_fraction);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/expert_imbalance.h"
 #include "model/numbers.h"
 #include "model/program/linear_layers.h"
 #include "model/program/op_list.h"
@@ -269,9 +270,13 @@ bool clamps_experts_apart(const LoweringInput& input) {
 }
 
 double expert_rows(const LoweringInput& input, const LayerSizes& sizes) {
+  const MixtureOfExperts& experts = *input.transformer.experts;
+  // A search varies the ranks of the group: fewer of them cannot differ as much.
+  const double imbalance = std::min(input.plan.expert_capacity_imbalance,
+                                    expert_imbalance_max(experts, input.plan.expert));
   // Tokens of the expert-tensor group meet on each of its members.
-  const double copies = as_double(sizes.tokens_sp * input.transformer.experts->experts_per_token) *
-                        sizes.expert_tensor * input.plan.expert_capacity_imbalance;
+  const double copies =
+      as_double(sizes.tokens_sp * experts.experts_per_token) * sizes.expert_tensor * imbalance;
   return holds_tokens_of_its_own(sizes) ? copies : copies / sizes.tensor;
 }
 

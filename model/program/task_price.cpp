@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/compute_cost.h"
+#include "model/derived_profile.h"
 #include "model/program/group_topology.h"
 #include "model/stragglers.h"
 
@@ -121,7 +122,7 @@ Seconds TaskPricer::on_mean_part(const MicroOp& op) const {
       // No fused kernel computes in fp32: at the rate of its products instead.
       const Gpu& gpu = job_.cluster.groups.front().gpu;
       const double slower = op.attention.type == DataType::Fp32
-                                ? ratio(gpu.peak_of(DataType::Fp16) / gpu.peak_of(DataType::Fp32))
+                                ? ratio(attention_peak(gpu) / gpu.peak_of(DataType::Fp32))
                                 : 1.0;
       return slower * profile_.attention_in_step * alone;
     }

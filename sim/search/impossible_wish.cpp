@@ -153,6 +153,41 @@ void relax_batch(const Job& job, const SearchSpace& space, const SearchOptions& 
   }
 }
 
+// Problems of keys for each of whose listed values something is wrong, whatever the others are.
+std::vector<std::string> hopeless_keys(const Job& job, const SearchSpace& space) {
+  constexpr std::array<std::pair<SpaceKey, model::PlanKey>, 7> kKeys = {{
+      {SpaceKey::Tensor, model::PlanKey::Tensor},
+      {SpaceKey::Pipeline, model::PlanKey::Pipeline},
+      {SpaceKey::Context, model::PlanKey::Context},
+      {SpaceKey::Expert, model::PlanKey::Expert},
+      {SpaceKey::ExpertTensor, model::PlanKey::ExpertTensor},
+      {SpaceKey::Precision, model::PlanKey::Precision},
+      {SpaceKey::Zero, model::PlanKey::Zero},
+  }};
+  std::vector<std::string> reasons;
+  for (const auto& [key, of_plan] : kKeys) {
+    std::string first;
+    bool hopeless = num_values(space, key) > 0;
+    for (std::size_t i = 0; i < num_values(space, key) && hopeless; ++i) {
+      PlanCode code;
+      code[key] = static_cast<std::uint16_t>(i);
+      hopeless = false;
+      for (model::PlanProblem& problem : model::check_plan(
+               job.transformer, plan_of(job, space, code), job.cluster, job.software)) {
+        if (problem.keys != std::vector{of_plan}) continue;
+        hopeless = true;
+        if (first.empty()) first = std::move(problem.text);
+        break;
+      }
+    }
+    if (hopeless) {
+      reasons.push_back("no value of search." + std::string(name_of(key)) +
+                        " is possible: " + first);
+    }
+  }
+  return reasons;
+}
+
 }  // namespace
 
 ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
@@ -170,6 +205,8 @@ ImpossibleWish impossible_wish(const Job& job, const SearchSpace& space,
       wish.reasons =
           model::plan_problems(job.transformer, plan_of(job, space, {}), job.cluster, job.software);
     }
+    const std::vector<std::string> hopeless = hopeless_keys(job, space);
+    wish.reasons.insert(wish.reasons.begin(), hopeless.begin(), hopeless.end());
   } else {
     const Plan leanest = candidates.plan(*candidates.leanest());
     const Loser miss = large_loser(job, leanest, limit_of(job, options));

@@ -154,6 +154,45 @@ TEST_F(CommandLine, ImportsWhatBeginsWithAByteOrderMark) {
   EXPECT_TRUE(has(outcome.out, "124,439,808")) << outcome.out;
 }
 
+// Every command's own file, too.
+TEST_F(CommandLine, AnEmptyNameOfTheFileIsRefused) {
+  for (const char* command : {"simulate", "search", "plan", "train", "validate", "import"}) {
+    const Outcome outcome = run({command, ""});
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_TRUE(has(outcome.err, "has an empty value; allowed: a name")) << command << outcome.err;
+  }
+}
+
+// As the scenario's key takes it.
+TEST_F(CommandLine, AMarginMayBeInPercent) {
+  const auto err = [&](const char* margin) {
+    return run({"search", "none-such.yaml", "--memory-margin", margin}).err;
+  };
+  EXPECT_FALSE(has(err("5 %"), "margin")) << err("5 %");
+  EXPECT_FALSE(has(err("0.05"), "margin")) << err("0.05");
+  EXPECT_TRUE(has(err("100 %"), "--memory-margin: error: is no share")) << err("100 %");
+  EXPECT_TRUE(has(err("5 GB"), "--memory-margin")) << err("5 GB");
+}
+
+// A record is no description; the command that reads it is named.
+TEST_F(CommandLine, ImportSendsALogOfNcclTestsToValidate) {
+  std::ofstream(path("all_reduce.log")) << "#                          out-of-place\n"
+                                           "#   size  count  type  time  algbw  busbw\n"
+                                           "    1024    256 float  25.1   0.04   0.07\n";
+  const Outcome outcome = run({"import", path("all_reduce.log")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(has(outcome.err, "megatwin validate FILE")) << outcome.err;
+}
+
+TEST_F(CommandLine, HelpShowsExamplesOfItsOwnCommand) {
+  for (const char* command : {"validate", "import", "topology", "doctor"}) {
+    const Outcome help = run({command, "--help"});
+    EXPECT_EQ(help.code, 0) << command;
+    EXPECT_FALSE(has(help.out, "megatwin simulate ")) << help.out;
+  }
+  EXPECT_TRUE(has(run({"import", "--help"}).out, "megatwin import "));
+}
+
 TEST_F(CommandLine, AFullDiskGivesThree) {
   const Outcome outcome = run({"simulate", "a.yaml", "--html", "/dev/full"});
   EXPECT_EQ(outcome.code, 3);

@@ -34,6 +34,18 @@ TEST(ValidationReport, TextNamesErrorsAndReasons) {
   EXPECT_NE(text.find("+10.0 %"), std::string::npos) << text;
 }
 
+// A mean of nothing is no 0 %.
+TEST(ValidationReport, SaysThatNothingCouldBeScored) {
+  sim::Validation validation = validation_fixture();
+  validation.groups.pop_back();
+  validation.mean_of_group_medians = 0;
+  const std::string text = terminal_validation(validation, false);
+  EXPECT_NE(text.find("medians: – (nothing could be scored)"), std::string::npos) << text;
+  rapidjson::Document json;
+  json.Parse(json_validation(validation).c_str());
+  EXPECT_TRUE(json["mean_of_group_medians"].IsNull());
+}
+
 TEST(ValidationReport, JsonHasTheContractsKeys) {
   rapidjson::Document json;
   json.Parse(json_validation(validation_fixture()).c_str());

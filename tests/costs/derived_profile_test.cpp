@@ -94,5 +94,29 @@ TEST(DerivedProfile, EveryArchitecture) {
   }
 }
 
+// A part with nothing but fp32: products at their share of its peak, attention at the sibling's
+// share of the same, so that an A100 of 312 TFLOP/s of fp32 has the A100's attention.
+TEST(DerivedProfile, OfNothingButFp32) {
+  Gpu gpu;
+  gpu.name = "mine";
+  gpu.num_sms = 108;
+  gpu.peak.fp32 = {312e12};
+  gpu.memory_bandwidth = {1.6e12};
+  EXPECT_EQ(attention_peak(gpu).value, 312e12);
+  const GpuProfile profile = scenarios::gpu_profile(gpu).value();
+  const GemmShape shape{.m = 8192, .n = 8192, .k = 8192, .type = DataType::Fp32};
+  const double reached =
+      ratio(gemm_flop(shape) / gemm_cost(shape, gpu, profile).time / gpu.peak.fp32);
+  EXPECT_GT(reached, 0.4);
+  EXPECT_LT(reached, 0.8);
+  Gpu half = gpu;
+  half.peak.fp16 = half.peak.bf16 = {312e12};
+  const GpuProfile sibling = scenarios::gpu_profile(half).value();
+  ASSERT_FALSE(profile.attention.empty());
+  for (const auto& [kernel, rate] : profile.attention) {
+    EXPECT_EQ(rate.forward.value, sibling.attention.at(kernel).forward.value);
+  }
+}
+
 }  // namespace
 }  // namespace megatwin::model

@@ -109,6 +109,7 @@ TEST(NvidiaSmi, ReadsWhatPeoplePaste) {
   EXPECT_EQ(read->cpu_affinity[1], "16-31");
   EXPECT_FALSE(read->nvswitch);
   EXPECT_EQ(read->num_nvlinks(0), 4);
+  EXPECT_EQ(read->own_nvlinks(0), 4);
   EXPECT_EQ(read->columns.size(), 6U);
 }
 
@@ -124,6 +125,10 @@ TEST(NvidiaSmi, SeesLinksThatAreDown) {
   EXPECT_TRUE(read->nvswitch);
   ASSERT_EQ(read->warnings.size(), 2U);
   EXPECT_EQ(read->warnings[0].message, "GPU2 shows 16 NVLinks of 18: some are down");
+  // Behind switches every peer is reached over all of them: a row is no sum.
+  EXPECT_EQ(read->num_nvlinks(0), 54);
+  EXPECT_EQ(read->own_nvlinks(0), 18);
+  EXPECT_EQ(read->own_nvlinks(2), 16);
 }
 
 TEST(NvidiaSmi, RefusesPeerStatesAndOtherText) {

@@ -239,7 +239,7 @@ TEST(PlanWarnings, TensorGroupsThatLeaveTheMachine) {
 TEST(PlanWarnings, SelectiveRecomputeWithFusedAttention) {
   const Plan plan{.recompute = RecomputeKind::Selective};
   EXPECT_TRUE(has(joined(plan_warnings(kGpt, plan, cluster_of(1), megatron())),
-                  "changes nothing with fused attention"));
+                  "frees no memory with fused attention"));
   SoftwareStack unfused = megatron();
   unfused.attention = AttentionKernel::Unfused;
   EXPECT_EQ(joined(plan_warnings(kGpt, plan, cluster_of(1), unfused)), "");

@@ -239,5 +239,35 @@ TEST(ShellScript, HostileTextIsRefusedOrBounded) {
                   .has_value());
 }
 
+// A flag without its value became "yes", and a size that is none became 1.
+TEST(MegatronLaunch, RefusesValuesThatCannotBeRead) {
+  const std::string text =
+      "torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py \\\n"
+      "  --num-layers 24 --hidden-size --num-attention-heads 16 \\\n"
+      "  --tensor-model-parallel-size 1e18 --num-experts -2 \\\n"
+      "  --context_parallel_size=abc --micro-batch-size 0 --pipeline-model-parallel-size 99999 \\\n"
+      "  --ffn-hidden-size 4096\n";
+  const auto launch = scenarios::read_megatron_launch("run.sh", text, LaunchKind::Megatron);
+  ASSERT_FALSE(launch);
+  const std::string faults = model::to_text(launch.error());
+  for (const char* part : {"run.sh:2: error: hidden_size: has no value",
+                           "run.sh:3: error: tensor_model_parallel_size: '1e18' is no whole number",
+                           "run.sh:3: error: num_experts: '-2' is no whole number",
+                           "run.sh:4: error: context_parallel_size: 'abc' is no whole number",
+                           "run.sh:4: error: micro_batch_size: a batch of 0",
+                           "run.sh:4: error: pipeline_model_parallel_size: 99999 is no size"}) {
+    EXPECT_NE(faults.find(part), std::string::npos) << part << "\n" << faults;
+  }
+}
+
+TEST(MegatronLaunch, SuggestsTheFlagThatASlipMeant) {
+  const auto launch = read(
+      "pretrain_gpt.py --num-layers 24 --hidden-size 1024 --num-attention-heads 16 "
+      "--pipelin-model-parallel-size 5 --global-batch-szie 8 --vocab-file x\n");
+  EXPECT_TRUE(warns_of(launch, "did you mean pipeline_model_parallel_size?"));
+  EXPECT_TRUE(warns_of(launch, "did you mean global_batch_size?"));
+  EXPECT_FALSE(warns_of(launch, "vocab_file"));
+}
+
 }  // namespace
 }  // namespace megatwin::tests

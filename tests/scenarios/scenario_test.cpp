@@ -201,6 +201,37 @@ network: maxmin
   EXPECT_EQ(job.network, model::NetworkKind::MaxMin);
 }
 
+// A GPU without 16-bit products trains in fp32; zero says that a part lacks a format.
+TEST(Scenario, TakesAPrecisionThatTheGpuHas) {
+  const auto precision = [](const std::string& rates) {
+    return job_of(
+               "hardware: {gpus: {A: {architecture: other, memory: 64 GB, memory_bandwidth: "
+               "1600 GB/s, fp32: 40 TFLOP/s" +
+               rates +
+               "}}}\nmodel: {name: gpt2}\ncluster: {nodes: 1, gpu: A}\n"
+               "plan: {global_batch: 8}\n")
+        .plan.precision;
+  };
+  EXPECT_EQ(precision(""), model::Precision::Fp32);
+  EXPECT_EQ(precision(", bf16: 0 TFLOP/s, fp16: 80 TFLOP/s"), model::Precision::Fp16);
+  EXPECT_EQ(precision(", bf16: 80 TFLOP/s"), model::Precision::Bf16);
+}
+
+// 2 of 8 experts on 8 ranks can be as uneven as 8/2, on 2 ranks as 2.
+TEST(Scenario, TakesAnImbalanceThatRoutingCanGive) {
+  const std::string text =
+      "model: {name: mixtral-8x7b}\ncluster: {nodes: 1 of dgx-h100}\n"
+      "plan: {global_batch: 8, expert: 8, expert_capacity_imbalance: 2}\n"
+      "disturbances: [{kind: expert-imbalance, factor: 2}]\n";
+  EXPECT_EQ(job_of(text).plan.expert_capacity_imbalance, 2);
+  const auto two = parse_scenario("job.yaml", text, {.set = {"plan.expert=2"}});
+  ASSERT_FALSE(two);
+  EXPECT_NE(to_text(two.error()).find("allowed: 1\n"), std::string::npos) << to_text(two.error());
+  // A search looks at more ranks than the file's plan has.
+  EXPECT_TRUE(
+      parse_scenario("job.yaml", text + "search: {expert: [2, 8]}\n", {.set = {"plan.expert=2"}}));
+}
+
 TEST(Scenario, ReadsAModelFromItsFields) {
   const model::Transformer t = job_of(R"(
 model: {family: gpt, num_layers: 24, hidden_size: 2048, num_attention_heads: 16, vocab_size: 50304,

@@ -8,6 +8,7 @@
 
 #include "sim/search/best_plan.h"
 #include "sim/search/energy_front.h"
+#include "sim/search/impossible_wish.h"
 #include "sim/search/loser_reasons.h"
 #include "sim/search/what_if.h"
 #include "sim/simulate.h"
@@ -621,6 +622,25 @@ TEST(SearchSwitches, ThatMeanNothingAreLeftOut) {
                                    SpaceKey::OverlapP2p, SpaceKey::Schedule, SpaceKey::ModelChunks};
   for (const sim::SwitchEffect& effect : found.switches) {
     EXPECT_FALSE(idle.contains(effect.key)) << name_of(effect.key) << " to " << effect.to;
+  }
+}
+
+// 3 and 5 do not divide 32 heads, so no pipeline or batch is to blame; of [3, 4] one could.
+TEST(ImpossibleWish, NamesAKeyNoneOfWhoseValuesIsPossibleFirst) {
+  const auto reasons = [](const std::string& tensor) {
+    const auto scenario = scenario_from(yaml_of("llama-3-8b", 2, "megatron-core", 32) +
+                                        "search: {tensor: " + tensor + ", pipeline: [3]}\n");
+    const sim::SearchSpace space =
+        sim::search_space(scenario.jobs.front(), *scenario.search).value();
+    return sim::impossible_wish_of(scenario.jobs.front(), space, {}).reasons;
+  };
+  const auto named = reasons("[3, 5]");
+  ASSERT_FALSE(named.empty());
+  EXPECT_EQ(named.front(),
+            "no value of search.tensor is possible: plan.tensor 3 does not divide the 32 attention "
+            "heads");
+  for (const std::string& reason : reasons("[3, 4]")) {
+    EXPECT_EQ(reason.find("no value of search.tensor"), std::string::npos) << reason;
   }
 }
 

@@ -57,6 +57,21 @@ TEST(GoodputReport, StorageSaysWhatACheckpointCosts) {
   EXPECT_LT(slow.goodput->spread.mean, blocking.goodput->spread.mean);
 }
 
+// A storage that is no slower than the job's changes nothing, and says so.
+TEST(GoodputReport, SaysWhyASlowStorageChangesNothing) {
+  const std::string head = "failures: {per_node_day: 0.1, span: 30 d, seeds: 5, checkpoint: ";
+  const auto chain = [&](const std::string& checkpoint) {
+    const SimulationReport report =
+        run(head + checkpoint + "}\ndisturbances: [{kind: slow-storage, bandwidth: 2 GB/s}]\n");
+    std::string lines;
+    for (const std::string& line : report.disturbed->chain) lines += line + "\n";
+    return lines;
+  };
+  EXPECT_NE(chain("{storage: 2 GB/s}").find("no faster"), std::string::npos);
+  EXPECT_NE(chain("{storage: 2.1 GB/s}").find("changes checkpoints"), std::string::npos);
+  EXPECT_NE(chain("{blocks: 5 s}").find("checkpoint.blocks says"), std::string::npos);
+}
+
 bool warns(const SimulationReport& report, const std::string& words) {
   return std::any_of(report.warnings.begin(), report.warnings.end(),
                      [&](const std::string& w) { return w.find(words) != std::string::npos; });

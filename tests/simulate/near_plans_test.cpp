@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/simulation_problems.h"
 #include "tests/simulate/job_fixture.h"
 
 namespace megatwin::tests {
@@ -54,6 +55,22 @@ TEST(NearPlans, OfAnImpossibleOneAreCounted) {
   EXPECT_EQ(refusal.code, "does_not_fit");
   EXPECT_TRUE(refusal.nearest.empty());
   EXPECT_GT(refusal.others_tried.value_or(0), 10);
+}
+
+// 800 million tasks: no plan near it is run whose tasks are not within the limit, all together.
+TEST(NearPlans, OfAGiantBatchAreBoundedInWork) {
+  const model::Job job =
+      job_from("model: {name: gpt2}\n" + std::string(kEightH100) +
+               "plan: {tensor: 1, pipeline: 2, micro_batch: 1, global_batch: 160000000}\n");
+  const PlanRefusal refusal = refusal_of(job);
+  EXPECT_EQ(refusal.code, "illegal_plan");
+  double tasks = 0;
+  for (const auto& near : refusal.nearest) {
+    model::Job other = job;
+    other.plan = near.plan;
+    tasks += sim::tasks_of_step(other);
+  }
+  EXPECT_LE(tasks, 20e6);
 }
 
 // A backward rank of half the model holds 13e9 / 2 · 18 B = 117 GB of states, one of two 59 GB.

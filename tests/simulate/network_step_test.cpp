@@ -341,6 +341,24 @@ TEST(Disturbances, ADeadAdapterHalvesItsNeighbour) {
   EXPECT_TRUE(named);
 }
 
+// A machine without any adapter is cut off, and the refusal says by what.
+TEST(Disturbances, DeadAdaptersThatCutAMachineOffAreNamed) {
+  Layout layout{.machines = 2};
+  layout.more = "disturbances: [";
+  for (int nic = 0; nic < 8; ++nic) {
+    layout.more += std::string(nic == 0 ? "" : ", ") + "{kind: dead-nic, nic: n1/nic" +
+                   std::to_string(nic) + "}";
+  }
+  layout.more += "]\n";
+  const auto answer = sim::simulate(job_of(layout), {.sensitivities = false});
+  const auto* refusal = std::get_if<sim::PlanRefusal>(&answer);
+  ASSERT_NE(refusal, nullptr);
+  ASSERT_FALSE(refusal->reasons.empty());
+  const std::string& reason = refusal->reasons.front();
+  EXPECT_NE(reason.find("disturbances: dead-nic n1/nic0"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("dead-nic n1/nic7"), std::string::npos) << reason;
+}
+
 // Two rings on rails of their own, tensor by tensor; the one that lost its adapter joins the
 // other's port. With closed forms asked for, it joined nobody. Twice a ring's rate over the port is
 // left.

@@ -26,8 +26,8 @@ ValidatedRow row_of(double predicted, double measured) {
   return row;
 }
 
-std::string accuracy_page() {
-  std::ifstream file("docs/accuracy.md");
+std::string page_of(const std::string& path) {
+  std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
   return std::move(text).str();
@@ -66,11 +66,15 @@ TEST(Validate, PublishedRowsStayWithinThePromise) {
     }
   }
   // docs/accuracy.md says what this build gives; tests/bench/make_accuracy.py writes it.
-  const std::string page = accuracy_page();
+  const std::string page = page_of("docs/accuracy.md");
   const auto says = [&](const std::string& text) { return page.find(text) != std::string::npos; };
   EXPECT_TRUE(
       says("Mean of the groups' medians: **" + percent(validation.mean_of_group_medians) + " %**"))
       << percent(validation.mean_of_group_medians);
+  // README.md repeats it.
+  EXPECT_NE(
+      page_of("README.md").find(percent(validation.mean_of_group_medians) + " % over the sources"),
+      std::string::npos);
   for (const ValidatedGroup& group : validation.groups) {
     if (group.apart || group.scored == 0) continue;
     EXPECT_TRUE(says("| " + group.group + " | " + std::to_string(group.rows) + " | " +
@@ -93,7 +97,9 @@ TEST(Validate, LeftOutGroupsStayWithinThePromise) {
     EXPECT_LE(left.mean_of_group_medians, 0.10) << left.group;
   }
   const std::string own = percent(all.mean_of_left_out_medians);
-  EXPECT_NE(accuracy_page().find("own medians: **" + own + " %**"), std::string::npos) << own;
+  EXPECT_NE(page_of("docs/accuracy.md").find("own medians: **" + own + " %**"), std::string::npos)
+      << own;
+  EXPECT_NE(page_of("README.md").find(own + " % with each source left"), std::string::npos) << own;
 }
 
 // Leaving a group out changes what it had a part in, and nothing else.
