@@ -1,0 +1,25 @@
+// The tree of a scenario file with the settings of the command line in it, before anything reads
+// its keys, and where they stand.
+#ifndef MEGATWIN_SCENARIOS_SCENARIO_DOCUMENT_H_
+#define MEGATWIN_SCENARIOS_SCENARIO_DOCUMENT_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/result.h"
+#include "scenarios/document.h"
+
+namespace megatwin::scenarios {
+
+// `set` as ScenarioOptions has it. Errors: not YAML; settings that cannot be applied, all at once.
+model::Result<Document> scenario_document(const std::string& file, std::string_view text,
+                                          const std::vector<std::string>& set);
+
+// "job.yaml:3" or "--set" for each key of a section at the top; none when it is absent or no map.
+std::map<std::string, std::string> places_in(const Document& document, std::string_view section);
+
+}  // namespace megatwin::scenarios
+
+#endif  // MEGATWIN_SCENARIOS_SCENARIO_DOCUMENT_H_
