@@ -2,12 +2,12 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <pthread.h>
 #include <thread>
-#include <time.h>
 #include <utility>
 
 #include "exec/host_job.h"
