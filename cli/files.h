@@ -2,6 +2,7 @@
 #ifndef MEGATWIN_CLI_FILES_H_
 #define MEGATWIN_CLI_FILES_H_
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -16,6 +17,10 @@ class IoError : public std::runtime_error {
 // Makes the folders on the way. On return the bytes are handed to the system in full.
 // Errors: throws IoError naming the path and the system's reason.
 void write_file(const std::string& path, const std::string& bytes);
+
+// Why write_file() would fail, tried without a change to what is there; a device gets a line feed.
+// Nothing when it would not.
+std::optional<std::string> write_problem(const std::string& path);
 
 }  // namespace megatwin::cli
 

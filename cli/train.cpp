@@ -95,12 +95,33 @@ struct Prepared {
   std::unique_ptr<exec::Training> training;
   int code = kExitAnswer;
 };
+// What would be written after the last step and cannot be, while nothing is lost yet.
+model::Diagnostics output_faults(const TrainArguments& arguments) {
+  model::Diagnostics faults;
+  for (const auto& [option, path] :
+       {std::pair{"--log", arguments.log}, std::pair{"--trace", arguments.trace}}) {
+    if (path.empty()) continue;
+    if (const auto problem = write_problem(path)) {
+      faults.push_back(
+          option_problem(option, "cannot be written: " + *problem, "a file that can be written"));
+    }
+  }
+  return faults;
+}
+
 Prepared prepare(TrainInput& input, const TrainArguments& arguments, Console& console) {
   if (input.replay && input.replay->policy != "list") {
     input.request.policy = exec::recorded_policy(*input.replay);
   }
   auto training = exec::Training::prepare(input.request);
-  if (!training) return {nullptr, complain(training.error(), arguments, console)};
+  model::Diagnostics faults;
+  if (!training) faults = training.error();
+  const model::Processes* processes = input.request.processes;
+  if (processes == nullptr || processes->rank() == 0) {
+    const model::Diagnostics outputs = output_faults(arguments);
+    faults.insert(faults.end(), outputs.begin(), outputs.end());
+  }
+  if (!faults.empty()) return {nullptr, complain(faults, arguments, console)};
   const exec::HostJob& job = (*training)->job();
   const std::vector<std::string> reasons = exec::host_job_problems(job);
   if (!reasons.empty()) return {nullptr, refuse(arguments, reasons, console)};
@@ -110,7 +131,7 @@ Prepared prepare(TrainInput& input, const TrainArguments& arguments, Console& co
                                               "one of the same model, plan and schedule")},
                               arguments, console)};
   }
-  if (const model::Processes* processes = input.request.processes) {
+  if (processes != nullptr) {
     const int ranks = exec::HostLayout(job.plan).num_ranks();
     if (ranks % processes->size() != 0) {
       return {nullptr,

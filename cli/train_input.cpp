@@ -6,14 +6,15 @@
 #include "exec/run_log.h"
 #include "scenarios/document.h"
 #include "scenarios/scenario.h"
+#include "scenarios/scenario_document.h"
 #include "sim/decoupled/decoupled_job.h"
 
 namespace megatwin::cli {
 namespace {
 
-// The scenario with what the options add to it.
-model::Result<scenarios::Scenario> load(const TrainArguments& arguments,
-                                        const std::optional<traces::RunLog>& replay) {
+// What the options add to the scenario.
+scenarios::ScenarioOptions options_of(const TrainArguments& arguments,
+                                      const std::optional<traces::RunLog>& replay) {
   scenarios::ScenarioOptions options{.set = arguments.settings, .needs_cluster = false};
   if (!arguments.order.empty()) {
     options.implied.emplace_back(
@@ -23,7 +24,15 @@ model::Result<scenarios::Scenario> load(const TrainArguments& arguments,
     const std::string setting = policy_setting_of_log(replay->policy);
     if (!setting.empty()) options.implied.emplace_back("--replay", setting);
   }
-  return scenarios::load_scenario_file(arguments.file, options);
+  return options;
+}
+
+// Where the file and the options say what they say of the model.
+model::Result<exec::ModelPlaces> places_of_model(const std::string& file,
+                                                 const scenarios::ScenarioOptions& options) {
+  MEGATWIN_TRY(const std::string text, scenarios::read_file(file));
+  MEGATWIN_TRY(const auto document, scenarios::scenario_document(file, text, options));
+  return scenarios::places_in(document, "model");
 }
 
 model::Result<std::optional<traces::RunLog>> read_log(const std::string& path) {
@@ -38,7 +47,9 @@ model::Result<std::optional<traces::RunLog>> read_log(const std::string& path) {
 model::Result<TrainInput> read_train_input(const TrainArguments& arguments) {
   TrainInput input;
   MEGATWIN_TRY(input.replay, read_log(arguments.replay));
-  MEGATWIN_TRY(const scenarios::Scenario scenario, load(arguments, input.replay));
+  const scenarios::ScenarioOptions options = options_of(arguments, input.replay);
+  MEGATWIN_TRY(const scenarios::Scenario scenario,
+               scenarios::load_scenario_file(arguments.file, options));
   const model::Job& job = scenario.jobs.front();
   input.name = job.name;
   input.request = {
@@ -52,6 +63,7 @@ model::Result<TrainInput> read_train_input(const TrainArguments& arguments) {
       .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,
       .resume = arguments.resume,
       .weights_from = arguments.weights_from};
+  MEGATWIN_TRY(input.request.model_places, places_of_model(arguments.file, options));
   MEGATWIN_TRY(input.request.policy, policy_of(job.plan));
   input.policy_name = input.request.policy ? name_of(job.plan.schedule) : "list";
   if (input.replay) {

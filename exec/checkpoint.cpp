@@ -171,7 +171,7 @@ void add_moments(std::vector<Tensor> tensors, ModelState& state) {
 model::Result<Checkpoint> load_one(const fs::path& path, const model::Transformer& transformer) {
   const auto text = bytes_of(path / kManifest);
   const auto manifest = text ? parse_manifest(*text) : std::nullopt;
-  if (!manifest || manifest->files.size() != 3) {
+  if (!manifest || manifest->files.size() != 3 || manifest->files[2].name != kConfig) {
     return model::fail(file_problem(path.string(), "has no sound manifest"));
   }
   MEGATWIN_TRY(const std::vector<std::string> files, checked_files(path, *manifest));
@@ -179,6 +179,7 @@ model::Result<Checkpoint> load_one(const fs::path& path, const model::Transforme
   MEGATWIN_TRY(std::vector<Tensor> moments,
                parse_safetensors((path / kOptimizer).string(), files[1]));
   Checkpoint checkpoint{.path = path.string(),
+                        .config = files[2],
                         .point = manifest->point,
                         .state = state_of_huggingface(transformer, std::move(weights))};
   add_moments(std::move(moments), checkpoint.state);
@@ -285,6 +286,12 @@ model::Result<Checkpoint> load_newest_checkpoint(const std::string& folder,
 }
 
 bool has_checkpoints(const std::string& folder) { return !checkpoint_names(folder).empty(); }
+
+std::string config_path(const std::string& folder) { return (fs::path(folder) / kConfig).string(); }
+
+std::optional<std::string> config_text(const std::string& folder) {
+  return bytes_of(config_path(folder));
+}
 
 model::Result<ModelState> load_huggingface_weights(const std::string& folder,
                                                    const model::Transformer& transformer) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,6 +51,7 @@ std::string save_checkpoint(const CheckpointSave& save);
 
 struct Checkpoint {
   std::string path;
+  std::string config;  // The text of its config.json.
   CheckpointPoint point;
   ModelState state;
   std::vector<std::string> damaged;  // Newer ones, passed over, each with its reason.
@@ -59,6 +61,10 @@ model::Result<Checkpoint> load_newest_checkpoint(const std::string& folder,
                                                  const model::Transformer& transformer);
 
 bool has_checkpoints(const std::string& folder);
+
+// The path and the text of config.json in a folder as Hugging Face writes it; nothing without one.
+std::string config_path(const std::string& folder);
+std::optional<std::string> config_text(const std::string& folder);
 
 // Only the weights of a folder as Hugging Face writes it, in one file or in many with an index.
 // Errors: the files cannot be read; the configuration asks for what the host does not compute.

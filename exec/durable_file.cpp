@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <system_error>
@@ -52,6 +53,25 @@ void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw std::system_error(error, "cannot make folder '" + path + "'");
+}
+
+std::optional<std::string> folder_problem(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path there = fs::absolute(path, ignored);
+  while (!fs::exists(there, ignored) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  if (!fs::is_directory(there, ignored)) {
+    return "'" + there.string() + "' is no folder";
+  }
+  std::string trial = (there / ".megatwin-trial-XXXXXX").string();
+  if (::mkdtemp(trial.data()) == nullptr) {
+    return "nothing can be made in '" + there.string() +
+           "': " + std::generic_category().message(errno);
+  }
+  ::rmdir(trial.c_str());
+  return std::nullopt;
 }
 
 void sync_folder(const std::string& folder) {

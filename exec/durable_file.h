@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,10 @@ using WritePace = std::function<std::size_t(std::size_t wanted)>;
 // Errors: all throw std::system_error whose text names the path.
 void write_durably(const std::string& path, std::string_view bytes, const WritePace& pace);
 void make_folder(const std::string& path);  // With those on the way.
+
+// Why a folder, made when it is not there, would take no new file: tried with an empty folder,
+// which is removed again. Nothing when it would.
+std::optional<std::string> folder_problem(const std::string& path);
 // A name inside of `folder` was made, renamed or removed.
 void sync_folder(const std::string& folder);
 void rename_durably(const std::string& from, const std::string& to);

@@ -114,7 +114,9 @@ void HostBackend::run_task(TaskId id) {
   if (crosses && feeds_input) {
     cross(id, input);
   }
+  setup_.world.set_computes(setup_.rank, true);
   RankModel::Outcome outcome = setup_.model.run(task, step_, input);
+  setup_.world.set_computes(setup_.rank, false);
   if (setup_.job.hooks.after_task) {
     setup_.job.hooks.after_task(moment, outcome.message);
   }
@@ -151,7 +153,9 @@ void HostBackend::run_optimizer() {
     }
     scale = std::min(1.0, setup_.job.gradient_norm_max / (norm + 1e-6));
   }
+  setup_.world.set_computes(setup_.rank, true);
   setup_.model.step_optimizer({.step = step_, .gradient_scale = scale});
+  setup_.world.set_computes(setup_.rank, false);
 }
 
 void HostBackend::send(TaskId producer) {

@@ -379,15 +379,18 @@ void HostRank::consume_events() {
 // A rank that waits inside a task for its group goes on consuming events, so that a credit or an
 // announcement that others need is never stuck behind it.
 void HostRank::wait(const std::function<bool()>& done) {
+  const bool computed = shared_.world.computes(rank_);
+  shared_.world.set_computes(rank_, false);  // A policy, whose code may hang, may be asked here.
   while (!done()) {
     if (executor_ != nullptr) {
       consume_events();
     }
     if (done()) {
-      return;
+      break;
     }
     park();
   }
+  shared_.world.set_computes(rank_, computed);
 }
 
 // Whether the run has come to a stand is found out by whoever waits for the ranks.

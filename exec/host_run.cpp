@@ -2,14 +2,18 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <pthread.h>
 #include <thread>
 #include <utility>
 
 #include "exec/host_job.h"
 #include "exec/host_rank.h"
 #include "exec/process_carrier.h"
+#include "exec/running_clock.h"
 #include "model/assert.h"
 #include "policies/policy_choice.h"
 
@@ -24,6 +28,20 @@ constexpr std::chrono::milliseconds kLook{20};
 constexpr std::chrono::seconds kGrace{1};
 // Signs of life are due ten times a second; a process may well be a few of them late.
 constexpr std::chrono::milliseconds kSilence{1000};
+// Processor time inside of a task's arithmetic that counts as something done: far less than a
+// watchdog of a second, far more than a thread needs to wait.
+constexpr std::chrono::milliseconds kComputed{5};
+
+// Nothing when the thread has ended.
+std::optional<std::chrono::nanoseconds> processor_time(std::thread& thread) {
+  clockid_t clock{};
+  timespec time{};
+  if (pthread_getcpuclockid(thread.native_handle(), &clock) != 0 ||
+      clock_gettime(clock, &time) != 0) {
+    return std::nullopt;
+  }
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 LocalRanks local_ranks(const HostJob& job, const ProcessCarrier* carrier) {
   return carrier != nullptr ? carrier->local() : LocalRanks{0, HostLayout(job.plan).num_ranks()};
@@ -34,6 +52,7 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
   // The carrier is null when no other process takes part.
   HostRun(const HostJob& job, std::unique_ptr<ProcessCarrier> process_carrier)
       : carrier(std::move(process_carrier)),
+        own_clock(carrier ? nullptr : std::make_unique<RunningClock>()),
         shared(job, local_ranks(job, carrier.get()), carrier.get()) {
     const LocalRanks& local = shared.world.local();
     for (std::int32_t rank = local.first; rank < local.first + local.count; ++rank) {
@@ -55,16 +74,18 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
         self->ended.notify_one();
       });
     }
+    computed_.resize(threads.size());
   }
 
   // Ends the run when nothing gets done or a process is gone. Whether all threads have ended: one
   // that hangs is left to itself a second after the fault.
   bool wait_for_all() {
-    Clock::time_point moved = Clock::now();
+    RunningClock::Duration moved = clock().now();
     std::uint64_t progress = progress_made();
     while (!all_ended()) {
       look();
-      const Clock::time_point now = Clock::now();
+      count_arithmetic();
+      const RunningClock::Duration now = clock().now();
       if (shared.world.failed()) {
         tell_others();
         if (now - moved > kGrace + shared.job.watchdog) break;
@@ -105,6 +126,7 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
   bool tells() const { return !carrier || carrier->is_first_alive(); }
 
   std::unique_ptr<ProcessCarrier> carrier;
+  std::unique_ptr<RunningClock> own_clock;  // Null where the carrier has one.
   RunShared shared;
   std::vector<std::unique_ptr<HostRank>> ranks;
   std::vector<std::thread> threads;
@@ -136,6 +158,20 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
     }
   }
 
+  const RunningClock& clock() const { return carrier ? carrier->clock() : *own_clock; }
+
+  // A rank that spends processor time inside of a task is slow and not stuck.
+  void count_arithmetic() {
+    for (std::size_t i = 0; i < threads.size(); ++i) {
+      if (!shared.world.computes(ranks[i]->rank())) continue;
+      const auto time = processor_time(threads[i]);
+      if (time && *time - computed_[i] >= kComputed) {
+        computed_[i] = *time;
+        shared.world.progress();
+      }
+    }
+  }
+
   std::uint64_t progress_made() const {
     return shared.world.progress_made() + (carrier ? carrier->progress_elsewhere() : 0);
   }
@@ -159,18 +195,24 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
     }
     lost_ = found->process;
     const LocalRanks ranks_lost = carrier->ranks_of(found->process);
-    const std::string process = "process " + std::to_string(found->process);
-    shared.world.fail(fault_of(busiest(ranks_lost),
-                               found->is_silent
-                                   ? process + " gave no sign of life for " + text_of(silence_max)
-                                   : process + " is gone"));
+    std::string what = "process " + std::to_string(found->process) +
+                       (found->is_silent ? " gave no sign of life for " + text_of(silence_max) +
+                                               limit_text(silence_max)
+                                         : " is gone");
+    // The others may have given this one up meanwhile, and ended.
+    const auto stopped = std::chrono::floor<std::chrono::milliseconds>(clock().stopped());
+    if (!found->is_silent && stopped > silence_max / 2) {
+      what += "; this process itself was stopped for " + text_of(stopped) + " before";
+    }
+    shared.world.fail(fault_of(busiest(ranks_lost), what));
   }
 
   // Who is inside of something while nothing gets done; else all wait for each other, and it is the
   // first.
   Fault stand_still() {
-    return fault_of(busiest({0, shared.world.num_ranks()}),
-                    "no rank got anything done for " + text_of(shared.job.watchdog));
+    return fault_of(busiest({0, shared.world.num_ranks()}), "no rank got anything done for " +
+                                                                text_of(shared.job.watchdog) +
+                                                                limit_text(shared.job.watchdog));
   }
   RankId busiest(const LocalRanks& among) const {
     for (std::int32_t rank = among.first; rank < among.first + among.count; ++rank) {
@@ -188,11 +230,19 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
             .task = shared.world.waits(rank) ? "waits in or after " + text : text,
             .what = what};
   }
+  // Which setting it was, where it was one.
+  std::string limit_text(std::chrono::milliseconds limit) const {
+    if (limit != shared.job.watchdog) return "";
+    return ", the limit of training.watchdog; for what is slow and not stuck raise it, as by --set "
+           "training.watchdog='" +
+           std::to_string(10 * limit.count()) + " ms'";
+  }
   static std::string text_of(std::chrono::milliseconds time) {
     return std::to_string(time.count()) + " ms";
   }
 
   std::optional<int> lost_;
+  std::vector<std::chrono::nanoseconds> computed_;  // By local rank, when it last counted.
 };
 
 HostResult run(const HostJob& job, std::unique_ptr<ProcessCarrier> carrier) {

@@ -86,6 +86,10 @@ class HostWorld {
   void set_waits(model::RankId rank, bool waits) { at(rank).waits.store(waits); }
   bool waits(model::RankId rank) const { return at(rank).waits.load(); }
 
+  // Whether it is inside of a task's arithmetic, where it may be slow but hangs in nobody's code.
+  void set_computes(model::RankId rank, bool computes) { at(rank).computes.store(computes); }
+  bool computes(model::RankId rank) const { return at(rank).computes.load(); }
+
   // A count that moves whenever a rank of this process gets something done.
   void progress() { progress_.fetch_add(1); }
   std::uint64_t progress_made() const { return progress_.load(); }
@@ -94,6 +98,7 @@ class HostWorld {
   struct RankActivity {
     std::atomic<Activity> activity;
     std::atomic<bool> waits{false};
+    std::atomic<bool> computes{false};
   };
   RankActivity& at(model::RankId rank) { return activities_[static_cast<std::size_t>(rank.value)]; }
   const RankActivity& at(model::RankId rank) const {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "exec/stored_model.h"
 #include "model/assert.h"
 
 namespace megatwin::exec {
@@ -176,7 +177,7 @@ class ConfigText {
   void add(const std::string& key, std::int64_t value) { add(key, std::to_string(value)); }
   void add(const std::string& key, bool value) { add(key, std::string(value ? "true" : "false")); }
   void add_word(const std::string& key, const std::string& word) { add(key, "\"" + word + "\""); }
-  std::string finish() { return text_ + "\n}\n"; }
+  std::string finish() const { return text_ + "\n}\n"; }
 
  private:
   std::string text_;
@@ -241,7 +242,10 @@ ModelState state_of_huggingface(const Transformer& transformer, std::vector<Tens
   return state;
 }
 
-std::string huggingface_config_text(const Transformer& transformer) {
+namespace {
+
+// In the words of the architecture that it is nearest to.
+ConfigText nearest_config(const Transformer& transformer) {
   ConfigText text;
   const Family family = family_of(transformer);
   text.add("architectures", "[\"" + family.architecture + "\"]");
@@ -262,7 +266,7 @@ std::string huggingface_config_text(const Transformer& transformer) {
     for (const char* dropout : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) {
       text.add(dropout, std::string("0.0"));
     }
-    return text.finish();
+    return text;
   }
   text.add("attention_bias", transformer.qkv_bias && transformer.attention_output_bias);
   text.add("mlp_bias", transformer.mlp_bias);
@@ -284,6 +288,18 @@ std::string huggingface_config_text(const Transformer& transformer) {
   text.add("rope_theta", std::string("10000.0"));
   text.add("bos_token_id", std::string("null"));
   text.add("eos_token_id", std::string("null"));
+  return text;
+}
+
+}  // namespace
+
+std::string huggingface_config_text(const Transformer& transformer) {
+  ConfigText text = nearest_config(transformer);
+  const ModelFacts facts = model_facts(transformer);
+  const auto read = stored_facts("config.json", text.finish());
+  for (std::size_t i = 0; read && i < facts.size(); ++i) {
+    if (facts[i] != (*read)[i]) text.add_word(own_config_key(facts[i].first), facts[i].second);
+  }
   return text.finish();
 }
 

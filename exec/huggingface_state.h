@@ -25,7 +25,8 @@ std::vector<Tensor> huggingface_tensors(const model::Transformer& transformer,
 // names are left out. Whether anything is missing is answered by state_problems().
 ModelState state_of_huggingface(const model::Transformer& transformer, std::vector<Tensor> tensors);
 
-// The text of config.json.
+// The text of config.json. What the architecture has no word for (GELU in a Llama, some dense
+// layers before the experts) stands under keys of our own, see own_config_key().
 std::string huggingface_config_text(const model::Transformer& transformer);
 
 }  // namespace megatwin::exec

@@ -1,6 +1,7 @@
 #include "exec/model_state.h"
 
 #include <algorithm>
+#include <set>
 
 #include "model/assert.h"
 
@@ -113,6 +114,21 @@ std::vector<std::string> state_problems(const ModelState& state, const Parameter
     }
   }
   return problems;
+}
+
+std::vector<std::string> weights_without_place(const ModelState& state,
+                                               const ParameterTable& table) {
+  std::set<std::string> names;
+  for (const Parameter& parameter : table.parameters) {
+    names.insert(parameter.name);
+  }
+  std::vector<std::string> without;
+  for (const auto& [name, whole] : state) {
+    if (names.count(name) == 0 && name != "lm_head.weight" && !name.ends_with("inv_freq")) {
+      without.push_back(name);
+    }
+  }
+  return without;
 }
 
 }  // namespace megatwin::exec

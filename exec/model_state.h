@@ -37,6 +37,11 @@ void scatter_state(const ModelState& state, std::span<const ChunkState> chunks);
 // Parameters of `table` that the state lacks or has in another shape, in words for the user.
 std::vector<std::string> state_problems(const ModelState& state, const ParameterTable& table);
 
+// Names in the state that have no place in `table`. What follows from the rest does not count:
+// the frequencies of rotary positions, and a head where the embedding is the head.
+std::vector<std::string> weights_without_place(const ModelState& state,
+                                               const ParameterTable& table);
+
 }  // namespace megatwin::exec
 
 #endif  // MEGATWIN_EXEC_MODEL_STATE_H_

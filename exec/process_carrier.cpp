@@ -119,7 +119,7 @@ bool ProcessCarrier::pump(HostWorld& world) {
 void ProcessCarrier::take(const model::Processes::Message& message, HostWorld& world) {
   Peer& peer = peers_[static_cast<std::size_t>(message.from)];
   peer.heard = true;
-  peer.heard_at = Clock::now();
+  peer.heard_at = clock_.now();
   ByteReader reader(message.bytes);
   switch (reader.get<Frame>()) {
     case Frame::Hello: {
@@ -217,7 +217,7 @@ std::uint64_t ProcessCarrier::progress_elsewhere() const {
 std::optional<ProcessCarrier::Lost> ProcessCarrier::find_lost(
     std::chrono::milliseconds silence_max) {
   std::vector<int> quiet;  // Longer than half of it.
-  const auto silence = [&, now = Clock::now()](int process) {
+  const auto silence = [&, now = clock_.now()](int process) {
     return now - peers_[static_cast<std::size_t>(process)].heard_at;
   };
   for (int process = 0; process < std::ssize(peers_); ++process) {

@@ -17,6 +17,7 @@
 
 #include "exec/host_world.h"
 #include "exec/process_watch.h"
+#include "exec/running_clock.h"
 #include "model/processes.h"
 
 namespace megatwin::exec {
@@ -62,6 +63,8 @@ class ProcessCarrier : public Carrier {
     bool is_silent = false;
   };
   std::optional<Lost> find_lost(std::chrono::milliseconds silence_max);
+  // What silence is measured by.
+  const RunningClock& clock() const { return clock_; }
   // Whether this is the first of the processes that live.
   bool is_first_alive() const;
 
@@ -72,7 +75,7 @@ class ProcessCarrier : public Carrier {
   enum class Frame : std::uint8_t { Hello, Event, Message, Letter, Life, Fault, Farewell };
   struct Peer {
     bool heard = false, left = false, lost = false;
-    Clock::time_point heard_at;
+    RunningClock::Duration heard_at{0};
     std::uint64_t progress = 0;
     ProcessWatch watch;
   };
@@ -85,6 +88,7 @@ class ProcessCarrier : public Carrier {
   void show_life(const HostWorld& world);
 
   model::Processes& processes_;
+  RunningClock clock_;
   std::mutex mutex_;  // Of what is sent.
   bool is_cut_ = false;
   int num_ranks_;

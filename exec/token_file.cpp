@@ -110,12 +110,14 @@ model::Result<Tokens> parse_token_file(const std::string& file, const std::strin
   }
   const int width = version == 1 ? 2 : 4;
   Tokens tokens(bytes.substr(kHeaderBytes), width);
-  if (header[2] != tokens.size() ||
-      bytes.size() != kHeaderBytes + static_cast<std::size_t>(tokens.size()) * width) {
-    return model::fail(file_problem(file,
-                                    "says that it has " + std::to_string(header[2]) +
-                                        " tokens, and holds " + std::to_string(tokens.size()),
-                                    allowed));
+  const std::int64_t said =
+      static_cast<std::int64_t>(kHeaderBytes) + std::int64_t{width} * header[2];
+  if (header[2] < 0 || std::ssize(bytes) != said) {
+    return model::fail(file_problem(
+        file,
+        "says that it has " + std::to_string(header[2]) + " tokens, with the header " +
+            std::to_string(said) + " bytes, and has " + std::to_string(bytes.size()) + " bytes",
+        allowed));
   }
   for (std::int64_t index = 0; index < tokens.size(); ++index) {
     if (tokens[index] < 0 || tokens[index] >= vocabulary) {

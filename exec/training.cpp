@@ -5,6 +5,7 @@
 #include <numbers>
 #include <thread>
 
+#include "exec/durable_file.h"
 #include "exec/file_problem.h"
 #include "exec/held_out.h"
 #include "exec/token_file.h"
@@ -75,7 +76,9 @@ struct Training::Parts {
   }
 
   model::Diagnostics open_data();
+  model::Diagnostics try_outputs() const;
   model::Diagnostics open_start();
+  model::Diagnostics check_model(const std::string& file, const std::string& config);
   model::Diagnostics check_start(const std::string& path) const;
   void fill_job();
 };
@@ -107,12 +110,42 @@ model::Diagnostics Training::Parts::open_data() {
   return faults;
 }
 
-model::Diagnostics Training::Parts::check_start(const std::string& path) const {
-  model::Diagnostics faults;
-  for (const std::string& problem : state_problems(*start, table)) {
-    faults.push_back(file_problem(path, problem));
+// Shapes alone do not tell: two of four layers, or other heads of the same width, would fit.
+model::Diagnostics Training::Parts::check_model(const std::string& file,
+                                                const std::string& config) {
+  const auto stored = stored_facts(file, config);
+  if (stored) {
+    return other_model_faults(file, *stored, request.transformer, request.model_places);
   }
-  return faults;
+  warnings.push_back(file + " is not understood (" + stored.error().front().message +
+                     "): whether it is the scenario's model is known by the weights' names and "
+                     "shapes only");
+  return {};
+}
+
+// One message, however many weights differ.
+model::Diagnostics Training::Parts::check_start(const std::string& path) const {
+  std::vector<std::string> problems = state_problems(*start, table);
+  for (const std::string& name : weights_without_place(*start, table)) {
+    problems.push_back("the model has no place for " + name);
+  }
+  if (problems.empty()) return {};
+  std::string message = problems.front();
+  if (problems.size() > 1) {
+    message += ", and " + std::to_string(problems.size() - 1) + " more of its weights do not fit";
+  }
+  return {file_problem(path, message, "weights of the scenario's model")};
+}
+
+// Only the first process saves.
+model::Diagnostics Training::Parts::try_outputs() const {
+  const std::string& folder = request.settings.checkpoint_folder;
+  const bool saves = request.processes == nullptr || request.processes->rank() == 0;
+  if (!saves || folder.empty()) return {};
+  const auto problem = folder_problem(folder);
+  if (!problem) return {};
+  return {file_problem(folder, "training.checkpoint.folder cannot take checkpoints: " + *problem,
+                       "a folder that can be written, or made")};
 }
 
 model::Diagnostics Training::Parts::open_start() {
@@ -129,6 +162,8 @@ model::Diagnostics Training::Parts::open_start() {
     for (const std::string& reason : checkpoint->damaged) {
       warnings.push_back(reason + "; an older checkpoint is taken");
     }
+    model::Diagnostics others = check_model(config_path(checkpoint->path), checkpoint->config);
+    if (!others.empty()) return others;
     if (checkpoint->point != point(checkpoint->point.step)) {
       return {
           file_problem(checkpoint->path,
@@ -148,6 +183,10 @@ model::Diagnostics Training::Parts::open_start() {
   }
   if (request.weights_from.empty()) {
     return {};
+  }
+  if (const auto config = config_text(request.weights_from)) {
+    model::Diagnostics others = check_model(config_path(request.weights_from), *config);
+    if (!others.empty()) return others;
   }
   auto weights = load_huggingface_weights(request.weights_from, request.transformer);
   if (!weights) {
@@ -199,8 +238,16 @@ model::Result<std::unique_ptr<Training>> Training::prepare(const TrainingRequest
     const model::Diagnostics more = parts->open_start();
     faults.insert(faults.end(), more.begin(), more.end());
   }
+  const model::Diagnostics outputs = parts->try_outputs();
+  faults.insert(faults.end(), outputs.begin(), outputs.end());
   if (!faults.empty()) {
     return model::fail(std::move(faults));
+  }
+  if (settings.warmup_steps > settings.steps) {
+    parts->warnings.push_back("training.warmup_steps is " + std::to_string(settings.warmup_steps) +
+                              ", of " + std::to_string(settings.steps) +
+                              " steps: the learning rate rises to the last one and never reaches "
+                              "its highest");
   }
   return std::unique_ptr<Training>(new Training(std::move(parts)));
 }

@@ -12,6 +12,7 @@
 
 #include "exec/checkpoint.h"
 #include "exec/host_job.h"
+#include "exec/stored_model.h"
 #include "model/result.h"
 #include "model/training.h"
 
@@ -31,6 +32,7 @@ struct TrainingRequest {
 
   bool resume = false;       // From the newest checkpoint of the settings' folder.
   std::string weights_from;  // A folder as Hugging Face writes it; empty: random weights.
+  ModelPlaces model_places;  // For messages about those two.
 
   HostHooks hooks;
   const std::atomic<bool>* stop = nullptr;  // Ends the run, with a checkpoint, after the step.

@@ -18,10 +18,10 @@
 #include "scenarios/model_reader.h"
 #include "scenarios/overrides.h"
 #include "scenarios/plan_reader.h"
+#include "scenarios/scenario_document.h"
 #include "scenarios/software_reader.h"
 #include "scenarios/target_reader.h"
 #include "scenarios/training_reader.h"
-#include "scenarios/yaml_reader.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -301,17 +301,7 @@ model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std
 
 model::Result<Scenario> parse_scenario(const std::string& file, std::string_view text,
                                        const ScenarioOptions& options) {
-  MEGATWIN_TRY(Document document, parse_yaml(file, text));
-  model::Diagnostics diagnostics;
-  const auto apply = [&](const std::string& option, const std::string& given) {
-    const model::Result<Setting> setting = parse_setting(option, given);
-    const model::Diagnostics problems =
-        setting ? apply_setting(document, option, *setting) : setting.error();
-    diagnostics.insert(diagnostics.end(), problems.begin(), problems.end());
-  };
-  for (const std::string& given : options.set) apply("--set", given);
-  for (const auto& [option, given] : options.implied) apply(option, given);
-  if (!diagnostics.empty()) return model::fail(std::move(diagnostics));
+  MEGATWIN_TRY(Document document, scenario_document(file, text, options));
   if (document.root.kind == TreeKind::Null) {
     return model::fail(model::Diagnostic{
         .file = file, .message = "is empty", .allowed = "a scenario: model, cluster and plan"});
@@ -320,6 +310,7 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
                sweep_points({"", std::move(document)}, options.sweep));
   ScenarioReader reader(file, options.needs_cluster);
   Scenario scenario;
+  model::Diagnostics diagnostics;
   for (const Point& point : points) {
     reader.read(point, scenario, diagnostics);
     // The same mistake of the file would be said again for every point.

@@ -189,7 +189,7 @@ class Timeline {
     if (columns_ == 0 && report_.plan.model_chunks > 1) text += " Paler is a later model chunk.";
     if (shown_.size() < by_rank_.size()) {
       text += fmt::format(" {} of {} {} are drawn.", shown_.size(), by_rank_.size(),
-                          stages ? "stages" : "ranks");
+                          stages ? "stages" : "rows");
     }
     if (columns_ > 0) {
       text += fmt::format(

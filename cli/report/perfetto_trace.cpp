@@ -27,11 +27,13 @@ Receiver receiver_of(const EventRecord& record, const TraceSource& source) {
   const bool up = record.kind == EventKind::SendActivation;
   const bool v_shape = plan.schedule == model::ScheduleKind::ZeroBubbleV;
   const int stride = source.ranks_per_stage;
-  const int stage = record.rank.value / stride;
+  const int pipeline_size = stride * plan.pipeline;  // Replicas of a simulated run stand in a row.
+  const int first = record.rank.value / pipeline_size * pipeline_size;
+  const int stage = (record.rank.value - first) / stride;
   const int beside = record.rank.value % stride;
   const int chunk = record.chunk.value;
   const auto at = [&](int to_stage, int to_chunk) {
-    return Receiver{to_stage * stride + beside, to_chunk};
+    return Receiver{first + to_stage * stride + beside, to_chunk};
   };
   if (v_shape) return at(stage + (up == (chunk == 0) ? 1 : -1), chunk);
   if (up) return stage + 1 < plan.pipeline ? at(stage + 1, chunk) : at(0, chunk + 1);
@@ -84,7 +86,10 @@ void write_names(JsonWriter& json, const TraceSource& report) {
   }
   for (const int rank : ranks) {
     write_name(json, "process_name", rank, 0,
-               rank_text(report.plan, static_cast<int>(ranks.size()), rank));
+               report.ranks_per_stage > 1
+                   ? fmt::format("rank {}, stage {}", rank,
+                                 rank / report.ranks_per_stage % report.plan.pipeline)
+                   : rank_text(report.plan, static_cast<int>(ranks.size()), rank));
     json.begin_object();
     json.member("ph", "M");
     json.member("pid", rank);
@@ -204,7 +209,13 @@ std::string rank_text(const model::Plan& plan, int num_ranks, int rank) {
                ? name
                : fmt::format("{} of instance {}", name, is_forward ? instance : instance - forward);
   }
-  return fmt::format("{} {}", num_ranks == plan.pipeline ? "stage" : "rank", rank);
+  if (plan.schedule == model::ScheduleKind::Decoupled || num_ranks % plan.pipeline != 0) {
+    return fmt::format("rank {}", rank);
+  }
+  if (num_ranks == plan.pipeline) return fmt::format("stage {}", rank);
+  const char* replica = num_ranks == plan.pipeline * plan.data ? "replica" : "alike replicas";
+  const std::string which = fmt::format("{} {}", replica, rank / plan.pipeline);
+  return plan.pipeline == 1 ? which : fmt::format("stage {}, {}", rank % plan.pipeline, which);
 }
 
 std::string perfetto_trace(const TraceSource& source) {

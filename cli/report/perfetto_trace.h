@@ -29,8 +29,9 @@ std::string perfetto_trace(const sim::SimulationReport& report);
 // Names for people, shared with the HTML timeline.
 std::string_view lane_text(model::Lane lane);
 std::string_view event_text(model::EventKind kind);
-// Rank `rank` of a timeline of `num_ranks`: its stage when there is one rank a stage, of a
-// decoupled plan with its side.
+// Row `rank` of a simulated timeline of `num_ranks`, none of which is a rank of the cluster (a
+// tensor-parallel group is one row): its stage, with its replica where replicas differ, or which of
+// the sets of alike replicas that are simulated once; of a decoupled plan with its side.
 std::string rank_text(const model::Plan& plan, int num_ranks, int rank);
 
 }  // namespace megatwin::cli

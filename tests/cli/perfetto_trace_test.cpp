@@ -54,7 +54,14 @@ TEST(PerfettoTrace, NamesSideAndStageOfADecoupledPlan) {
   model::Plan plan;
   plan.pipeline = 2;
   EXPECT_EQ(rank_text(plan, 2, 1), "stage 1");
-  EXPECT_EQ(rank_text(plan, 4, 1), "rank 1");
+  EXPECT_EQ(rank_text(plan, 4, 3), "stage 1, alike replicas 1");
+  plan.data = 3;
+  EXPECT_EQ(rank_text(plan, 6, 3), "stage 1, replica 1");
+  EXPECT_EQ(rank_text(plan, 4, 3), "stage 1, alike replicas 1");
+  plan.pipeline = 1;
+  EXPECT_EQ(rank_text(plan, 3, 2), "replica 2");
+  plan.pipeline = 2;
+  plan.data = 1;
   plan.schedule = model::ScheduleKind::Decoupled;
   EXPECT_EQ(rank_text(plan, 4, 1), "forward stage 1");
   EXPECT_EQ(rank_text(plan, 4, 2), "backward stage 0");
@@ -83,6 +90,21 @@ TEST(PerfettoTrace, ArrowsFollowTheVOfZeroBubble) {
   report.timeline = {
       {{1}, Lane::SendForward, EventKind::SendActivation, {0}, {1}, {10}, {20}},
       {{0}, Lane::Compute, EventKind::Forward, {0}, {1}, {20}, {30}},
+  };
+  EXPECT_EQ(count_by_phase(trace_of(report))["f"], 1);
+}
+
+// Rows 2 and 3 are the stages of the second replica.
+TEST(PerfettoTrace, ArrowsStayInTheirReplica) {
+  sim::SimulationReport report = tests::report_fixture();
+  report.plan.pipeline = report.plan.data = 2;
+  using model::EventKind;
+  using model::Lane;
+  report.timeline = {
+      {{0}, Lane::Compute, EventKind::Forward, {0}, {1}, {20}, {30}},
+      {{2}, Lane::SendForward, EventKind::SendActivation, {0}, {0}, {10}, {20}},
+      {{3}, Lane::Compute, EventKind::Forward, {0}, {0}, {20}, {30}},
+      {{3}, Lane::SendForward, EventKind::SendActivation, {1}, {0}, {30}, {40}},
   };
   EXPECT_EQ(count_by_phase(trace_of(report))["f"], 1);
 }

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -47,6 +49,50 @@ TEST(TopologySvg, DrawsEveryPartOnceAndEscapesNames) {
   }
   EXPECT_EQ(boxes, static_cast<std::size_t>(topology.num_vertices()));
   EXPECT_EQ(svg, topology_svg(topology));
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// A ring of four GPUs, of whose cables one joins the ends of the row, and one is double.
+TEST(TopologySvg, DrawsCablesPastOthersAsArcs) {
+  model::Topology topology;
+  std::vector<model::VertexId> gpus;
+  for (int i = 0; i < 4; ++i) {
+    gpus.push_back(topology.add_vertex({.kind = model::VertexKind::Gpu,
+                                        .name = "machine0/gpu" + std::to_string(i),
+                                        .machine = 0,
+                                        .position = i}));
+  }
+  const auto add = [&](int from, int to) {
+    topology.add_cable({.from = gpus[static_cast<std::size_t>(from)],
+                        .to = gpus[static_cast<std::size_t>(to)],
+                        .bandwidth = {25e9},
+                        .latency = {},
+                        .kind = model::LinkKind::Nvlink});
+  };
+  for (int i = 0; i < 4; ++i) add(i, (i + 1) % 4);
+  add(0, 1);
+  const std::string svg = topology_svg(topology);
+  EXPECT_EQ(count_of(svg, "<path d=\"M"), 4u + 2u);  // Cables, and a line of the legend a rate.
+  EXPECT_EQ(count_of(svg, "C"), 1u) << svg;          // The only cubic.
+  EXPECT_EQ(count_of(svg, ", 2 × 25 GB/s</title>"), 1u);
+  EXPECT_EQ(count_of(svg, ">nvlink, 25 GB/s each way</text>"), 1u);
+  EXPECT_EQ(count_of(svg, ">nvlink, 50 GB/s each way</text>"), 1u);
+  EXPECT_EQ(count_of(svg, ">gpu0</text>"), 1u);
+}
+
+// A leaf a rail, each called leaf0: two parts of the name tell them apart.
+TEST(TopologySvg, NamesAreAsLongAsItTakesToTellThemApart) {
+  const std::string svg = topology_svg(two_machines());
+  EXPECT_EQ(count_of(svg, ">rail0/leaf0</text>"), 1u);
+  EXPECT_EQ(count_of(svg, ">rail1/leaf0</text>"), 1u);
+  EXPECT_EQ(count_of(svg, ">n1/gpu1</text>"), 1u);
 }
 
 class TopologyCommand : public testing::Test {

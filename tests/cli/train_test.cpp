@@ -2,6 +2,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -213,6 +215,75 @@ TEST_F(TrainCommand, ExpertsAreSetByTheScenario) {
   EXPECT_NE(hashes[0], hashes[2]);
   EXPECT_NE(hashes[0], hashes[3]);
   EXPECT_NE(hashes[2], hashes[3]);
+}
+
+// What would fail after the last step is told before the first, and leaves nothing behind.
+TEST_F(TrainCommand, TriesItsOutputsFirst) {
+  fs::create_directory(path("folder"));
+  std::ofstream(path("file")) << "text";
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(path(""))) all.insert(entry.path());
+    return all;
+  };
+  const auto before = names();
+  const struct {
+    std::vector<std::string> words;
+    std::string says;
+  } kCases[] = {
+      {{"--trace", path("folder")}, "--trace: error: cannot be written: '" + path("folder")},
+      {{"--log", "/dev/full"}, "--log: error: cannot be written: '/dev/full': No space left"},
+      {{"--log", path("file/run.log")}, "'" + path("file") + "' is no folder"},
+      {{"--log", "/proc/run.log"}, "nothing can be made in '/proc'"},
+      {{"--set", "training.checkpoint.folder=" + path("file")}, "'" + path("file") + "' is no"},
+      {{"--set", "training.checkpoint.folder=/proc/x"}, "nothing can be made in '/proc'"},
+  };
+  for (const auto& [words, says] : kCases) {
+    std::vector<std::string> line = {"train", path("job.yaml")};
+    line.insert(line.end(), words.begin(), words.end());
+    const Answer answer = run(line);
+    EXPECT_EQ(answer.code, 2) << answer.out << answer.err;
+    EXPECT_NE(answer.err.find(says), std::string::npos) << says << "\n" << answer.err;
+    EXPECT_EQ(answer.out, "");
+    EXPECT_EQ(names(), before);
+  }
+  // What can be written is left as it is by the trial.
+  const Answer refused = run({"train", path("job.yaml"), "--log", path("file"), "--set",
+                              "training.checkpoint.folder=/proc/x"});
+  EXPECT_EQ(refused.code, 2);
+  std::ifstream kept(path("file"));
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), "text");
+}
+
+// The scenario's place is named, and the command line's.
+TEST_F(TrainCommand, RefusesACheckpointOfAnotherModel) {
+  ASSERT_EQ(run({"train", path("job.yaml")}).code, 0);
+  const Answer other = run({"train", path("job.yaml"), "--resume", "--set", "model.num_layers=2",
+                            "--set", "plan.model_chunks=1"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("model.num_layers is 4 here, 2 in the scenario (--set)\n"),
+            std::string::npos)
+      << other.err;
+  EXPECT_NE(other.err.find("1 error; nothing was run"), std::string::npos) << other.err;
+  std::ifstream file(path("job.yaml"));
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  text.replace(text.find("hidden_size: 16"), 15, "hidden_size: 32");
+  std::ofstream(path("job.yaml")) << text;
+  const Answer wider = run({"train", path("job.yaml"), "--resume"});
+  EXPECT_EQ(wider.code, 2);
+  EXPECT_NE(wider.err.find("model.hidden_size is 16 here, 32 in the scenario (" + path("job.yaml") +
+                           ":1)"),
+            std::string::npos)
+      << wider.err;
+}
+
+TEST_F(TrainCommand, WarnsOfAWarmUpLongerThanTheRun) {
+  const Answer answer =
+      run({"train", path("job.yaml"), "--set", "training.warmup_steps=9", "--json"});
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  ASSERT_EQ(json(answer.out)["warnings"].Size(), 1u);
+  EXPECT_TRUE(std::string(json(answer.out)["warnings"][0].GetString())
+                  .starts_with("training.warmup_steps is 9, of 4 steps"));
 }
 
 TEST_F(TrainCommand, SaysHowToStartAProcessARank) {

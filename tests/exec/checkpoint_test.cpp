@@ -183,11 +183,105 @@ TEST(Resume, RefusesAnotherRun) {
   ASSERT_FALSE(seed);
   EXPECT_EQ(seed.error()[0].message, "is of another run: seed 3, global batch 8, sequences of 8");
   request.settings.seed = 3;
+  // One message, whatever differs in how many tensors.
   request.transformer.ffn_hidden_size = 32;
+  request.transformer.num_layers = 40;
+  request.model_places = {{"ffn_hidden_size", "job.yaml:3"}, {"name", "job.yaml:2"}};
   const auto shape = Training::prepare(request);
   ASSERT_FALSE(shape);
+  ASSERT_EQ(shape.error().size(), 1u);
+  EXPECT_EQ(shape.error()[0].file, folder.checkpoints() + "/step-00000006/config.json");
   EXPECT_EQ(shape.error()[0].message,
-            "model.layers.0.mlp.gate_proj.weight is 24 × 16, the model's is 32 × 16");
+            "is of another model: model.num_layers is 4 here, 40 in the scenario (name at "
+            "job.yaml:2); model.ffn_hidden_size is 24 here, 32 in the scenario (job.yaml:3)");
+}
+
+using Change = std::function<void(model::Transformer&)>;
+struct OtherModel {
+  const char* says;
+  Change change;
+};
+
+TEST(Resume, RefusesAnotherModelThatFits) {
+  // Each fits the stored weights, by leaving some of them out or by their shapes.
+  const OtherModel others[] = {
+      {"model.num_layers is 4 here, 2 in the scenario", [](auto& t) { t.num_layers = 2; }},
+      {"model.num_attention_heads is 4 here, 8 in the scenario (by default); "
+       "model.num_key_value_heads is 2 here, 4 in the scenario (by default); model.head_dim is 4 "
+       "here, 2 in the scenario",
+       [](auto& t) {
+         t.num_attention_heads = 8;
+         t.num_key_value_heads = 4;
+         t.head_dim = 2;
+       }},
+      {"model.activation is swiglu here, gelu in the scenario",
+       [](auto& t) { t.activation = model::ActivationKind::Gelu; }},
+      {"model.norm is rmsnorm here, layernorm in the scenario",
+       [](auto& t) { t.norm = model::NormKind::LayerNorm; }},
+      {"model.tied_embeddings is false here, true in the scenario",
+       [](auto& t) { t.tied_embeddings = true; }},
+  };
+  for (const bool from : {false, true}) {
+    const RunFolder folder;
+    const TrainingRequest trained = request_in(folder, tests::tiny_llama(), {});
+    const std::string checkpoint = train(trained).last_checkpoint;
+    TrainingRequest request = trained;
+    request.resume = !from;
+    if (from) {
+      request.weights_from = checkpoint;
+      request.settings.checkpoint_folder.clear();
+    }
+    ASSERT_TRUE(Training::prepare(request));
+    for (const OtherModel& other : others) {
+      TrainingRequest changed = request;
+      other.change(changed.transformer);
+      const auto refused = Training::prepare(changed);
+      ASSERT_FALSE(refused) << other.says;
+      ASSERT_EQ(refused.error().size(), 1u);
+      EXPECT_NE(refused.error()[0].message.find(other.says), std::string::npos)
+          << refused.error()[0].message;
+    }
+    // Positions that are computed may be as many as one likes.
+    request.transformer.max_position_embeddings = 99;
+    if (from) request.transformer.sequence_length = 4;
+    EXPECT_TRUE(Training::prepare(request));
+  }
+}
+
+// What no architecture of Hugging Face has a word for comes back as it was, and is refused as
+// something else.
+TEST(Resume, KnowsModelsWithoutAName) {
+  std::vector<model::Transformer> mixed(3, tests::tiny_llama());
+  mixed[0].activation = model::ActivationKind::Gelu;
+  mixed[1].norm = model::NormKind::LayerNorm;
+  mixed[1].qkv_bias = true;
+  mixed[2] = tests::tiny_experts();
+  for (const model::Transformer& transformer : mixed) {
+    const RunFolder folder;
+    TrainingRequest request = request_in(folder, transformer, {});
+    train(request);
+    request.resume = true;
+    EXPECT_TRUE(Training::prepare(request));
+    request.transformer = request_in(folder, tests::tiny_llama(), {}).transformer;
+    EXPECT_FALSE(Training::prepare(request));
+  }
+}
+
+// Without a configuration the weights' names tell.
+TEST(Resume, RefusesWeightsThatWouldBeLeftOut) {
+  const RunFolder folder;
+  TrainingRequest request = request_in(folder, tests::tiny_llama(), {});
+  request.weights_from = train(request).last_checkpoint;
+  request.settings.checkpoint_folder.clear();
+  fs::remove(fs::path(request.weights_from) / "config.json");
+  EXPECT_TRUE(Training::prepare(request));
+  request.transformer.num_layers = 2;
+  const auto refused = Training::prepare(request);
+  ASSERT_FALSE(refused);
+  ASSERT_EQ(refused.error().size(), 1u);
+  EXPECT_EQ(refused.error()[0].message,
+            "the model has no place for model.layers.2.input_layernorm.weight, and 17 more of its "
+            "weights do not fit");
 }
 
 TEST(Checkpoint, KeepsTheNewest) {
@@ -319,8 +413,17 @@ TEST(Checkpoint, AFolderThatCannotBeWrittenEndsTheRun) {
   const RunFolder folder;
   TrainingRequest request = request_in(folder, tests::tiny_llama(), pipeline(2, 1));
   request.settings.checkpoint_folder = folder.text_path() + "/inside";
+  const auto refused = Training::prepare(request);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error()[0].message.find("is no folder"), std::string::npos);
+  // One that was fine when the run began.
+  request.settings.checkpoint_folder = folder.checkpoints();
+  request.hooks.before_task = [&](const TaskMoment&) {
+    std::ofstream(folder.checkpoints()) << "x";
+  };
   auto training = Training::prepare(request);
   ASSERT_TRUE(training);
+  EXPECT_FALSE(fs::exists(folder.checkpoints()));
   const TrainingResult result = (*training)->run({});
   ASSERT_TRUE(result.host.fault);
   EXPECT_EQ(result.host.fault->task, "after the step");

@@ -1,4 +1,5 @@
 // A rank that fails ends the run for all, with rank, step and task named.
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <limits>
@@ -58,7 +59,9 @@ TEST(Fault, OfRanksThatWaitForNothing) {
   };
   const HostResult result = run_host(tiny.job);
   ASSERT_TRUE(result.fault.has_value());
-  EXPECT_EQ(result.fault->what, "no rank got anything done for 100 ms");
+  EXPECT_EQ(result.fault->what,
+            "no rank got anything done for 100 ms, the limit of training.watchdog; for what is "
+            "slow and not stuck raise it, as by --set training.watchdog='1000 ms'");
 }
 
 // The rank that hangs is named, and not one of those that wait for it; the run comes back without
@@ -80,12 +83,35 @@ TEST(Fault, OfARankThatHangs) {
   const HostResult result = run_host(tiny.job);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   ASSERT_TRUE(result.fault.has_value());
-  EXPECT_EQ(to_text(*result.fault), "rank 5, step 1, B1.0: no rank got anything done for 300 ms");
+  EXPECT_EQ(to_text(*result.fault),
+            "rank 5, step 1, B1.0: no rank got anything done for 300 ms, the limit of "
+            "training.watchdog; for what is slow and not stuck raise it, as by --set "
+            "training.watchdog='3000 ms'");
   EXPECT_TRUE(result.abandoned);
   EXPECT_TRUE(result.ranks.empty());
   EXPECT_EQ(result.losses.size(), 1u);
   release->set_value();
   left->get_future().wait();
+}
+
+// The longest task, attention over 4096 tokens, takes several times as long as the watchdog waits
+// (here 1.3 s), all of it arithmetic.
+TEST(Fault, NoneOfARankThatIsSlow) {
+  model::Transformer slow = tests::tiny_llama();
+  slow.sequence_length = slow.max_position_embeddings = 4096;
+  tests::TinyJob tiny(slow);
+  tiny.job.plan.global_batch = 1;
+  tiny.job.steps = 1;
+  tiny.job.timeline_steps = 1;
+  tiny.job.watchdog = std::chrono::milliseconds(150);
+  const HostResult result = run_host(tiny.job);
+  EXPECT_FALSE(result.fault) << to_text(*result.fault);
+  ASSERT_EQ(result.ranks.size(), 1u);
+  model::Instant longest{};
+  for (const model::EventRecord& event : result.ranks[0].timeline) {
+    longest = std::max(longest, event.end - event.start);
+  }
+  EXPECT_GT(longest.ns, 2 * 150'000'000) << "no task was slow enough to say anything";
 }
 
 TEST(Fault, OfWhatIsDoneBetweenSteps) {

@@ -235,12 +235,44 @@ TEST_F(MpirunTrain, AProcessThatHangsEndsTheRun) {
   expect_goes_on("stopped");
 }
 
-// Rank 0 throws when a checkpoint cannot be written.
+// A rank throws when its numbers are not finite.
 TEST_F(MpirunTrain, ARankThatThrowsEndsTheRun) {
+  auto line = words("data: 2, pipeline: 2", "saved");
+  line.insert(line.end(), {"--set", "training={steps: 100, learning_rate: 1000}"});
+  const Outcome outcome = run_program(4, line);
+  EXPECT_EQ(outcome.code, 3);
+  const std::regex says("rank [0-3], step [0-9]+, .* not finite");
+  EXPECT_TRUE(std::regex_search(outcome.err, says)) << outcome.err;
+}
+
+TEST_F(MpirunTrain, AFolderThatCannotBeIsRefusedByTheFirstProcess) {
   std::ofstream(path("file")) << "no folder";
   const Outcome outcome = run_program(4, words("data: 2, pipeline: 2", "file/saved"));
-  EXPECT_EQ(outcome.code, 3);
-  EXPECT_NE(outcome.err.find("rank 0, step 1, after the step: "), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("is no folder\n"), std::string::npos) << outcome.err;
+}
+
+// All four are stopped for longer than the watchdog, as by Ctrl-Z, and go on: none was silent.
+TEST_F(MpirunTrain, ProcessesThatWereStoppedTogetherGoOn) {
+  auto line = words("data: 2, pipeline: 2", "together");
+  line.insert(line.end(), {"--set", "training.steps=1000000", "--set", "training.watchdog=1 s"});
+  ProgramRun run(4, line);
+  while (newest("together") < 4) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto signal_all = [&](int signal) {
+    for (int rank = 0; rank < 4; ++rank) kill(run.process(rank), signal);
+  };
+  signal_all(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  const int step = newest("together");
+  signal_all(SIGCONT);
+  const auto start = Clock::now();
+  while (newest("together") < step + 4 && Clock::now() - start < std::chrono::seconds(8)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_GE(newest("together"), step + 4);
+  signal_all(SIGTERM);
+  const Outcome outcome = run.wait();
+  EXPECT_EQ(outcome.err.find("megatwin: error"), std::string::npos) << outcome.err;
 }
 
 }  // namespace
