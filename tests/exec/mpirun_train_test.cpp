@@ -240,7 +240,7 @@ TEST_F(MpirunTrain, ARankThatThrowsEndsTheRun) {
   std::ofstream(path("file")) << "no folder";
   const Outcome outcome = run_program(4, words("data: 2, pipeline: 2", "file/saved"));
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_NE(outcome.err.find("rank 0, step 1, after the step: "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 0, step 2, after the step: "), std::string::npos) << outcome.err;
 }
 
 }  // namespace
