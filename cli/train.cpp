@@ -146,8 +146,9 @@ Prepared prepare(TrainInput& input, const TrainArguments& arguments, Console& co
 }
 
 void tell_fault(const exec::TrainingResult& result, Console& console) {
-  console.err << "megatwin: error: step " << result.host.fault->step + 1 << ": "
-              << exec::to_text(*result.host.fault) << "\n";
+  exec::Fault fault = *result.host.fault;
+  ++fault.step;  // From 1, as in the table.
+  console.err << "megatwin: error: " << exec::to_text(fault) << "\n";
   if (!result.last_checkpoint.empty()) {
     console.err << "  the last checkpoint is " << result.last_checkpoint
                 << "; go on with --resume\n";

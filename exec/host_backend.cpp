@@ -55,6 +55,11 @@ void HostBackend::issue_reduce(RankId, model::ChunkId chunk) {
 
 void HostBackend::issue_optimizer(RankId) {
   optimizer_issued_ = true;
+  activity_ = "optimizer";
+  // Here, so that whoever has it says so, and no rank steps on to a checkpoint.
+  if (const auto name = setup_.model.gradient_not_finite()) {
+    throw std::runtime_error("the gradient of " + *name + " is not finite");
+  }
   if (setup_.job.gradient_norm_max > 0) {
     setup_.norm.join(setup_.model.norm_parts());
   }
@@ -80,7 +85,6 @@ std::optional<ExecutorEvent> HostBackend::run_next() {
         (setup_.job.gradient_norm_max > 0 && !setup_.norm.norm().has_value())) {
       return std::nullopt;
     }
-    activity_ = "optimizer";
     setup_.world.set_activity(setup_.rank, {step_, HostWorld::Activity::Optimizer});
     const model::Instant begun = now();
     run_optimizer();
@@ -148,9 +152,7 @@ void HostBackend::run_optimizer() {
   double scale = 1;
   if (setup_.job.gradient_norm_max > 0) {
     const double norm = *setup_.norm.norm();
-    if (!std::isfinite(norm)) {
-      throw std::runtime_error("the norm of the gradients is not finite");
-    }
+    MEGATWIN_ASSERT(std::isfinite(norm), "of finite gradients: ", norm);
     scale = std::min(1.0, setup_.job.gradient_norm_max / (norm + 1e-6));
   }
   setup_.world.set_computes(setup_.rank, true);

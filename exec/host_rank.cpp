@@ -7,6 +7,7 @@
 #include "exec/lockstep.h"
 #include "exec/report_letter.h"
 #include "model/assert.h"
+#include "model/fnv_hash.h"
 #include "model/program/memory_planner.h"
 #include "model/program/program_builder.h"
 
@@ -24,14 +25,13 @@ constexpr Channel kWeightsHash{Topic::WeightsHash, 0};
 constexpr Channel kReport{Topic::Report, 0};
 constexpr RankId kRank0{0};
 
-constexpr std::uint64_t kHashStart = 0xcbf29ce484222325u;
-
-// Fowler-Noll-Vo 1a over the bytes.
-std::uint64_t hash_of(std::uint64_t hash, std::span<const float> weights) {
+// Goes on from the hash of the ranks before, four bytes at a time.
+std::uint64_t hash_of(std::uint64_t before, std::span<const float> weights) {
+  model::FnvHash hash(before);
   for (const float weight : weights) {
-    hash = (hash ^ std::bit_cast<std::uint32_t>(weight)) * 0x100000001b3u;
+    hash.add_whole(std::bit_cast<std::uint32_t>(weight));
   }
-  return hash;
+  return hash.value();
 }
 
 }  // namespace
@@ -335,7 +335,7 @@ void HostRank::hash_weights() {
     wait([&] { return world.mailbox(rank_).has_letters({&rank, 1}, kWeightsHash); });
     return values_of<std::uint64_t>(*world.mailbox(rank_).take_letter(rank, kWeightsHash)).front();
   };
-  std::uint64_t hash = rank_ == kRank0 ? kHashStart : letter_from({rank_.value - 1});
+  std::uint64_t hash = rank_ == kRank0 ? model::FnvHash().value() : letter_from({rank_.value - 1});
   if (program_.shape.side != model::PipelineSide::Forward) {
     for (const auto& chunk : model_.chunks()) {
       hash = hash_of(hash, chunk->weights());

@@ -4,6 +4,8 @@
 #include <numbers>
 #include <string_view>
 
+#include "model/fnv_hash.h"
+
 namespace megatwin::exec {
 namespace {
 
@@ -184,13 +186,10 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// Fowler-Noll-Vo 1a.
 std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  return hash;
+  model::FnvHash hash;
+  hash.add_text(text);
+  return hash.value();
 }
 
 // Box and Muller (1958) from two hashes of the key.

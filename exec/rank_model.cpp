@@ -203,6 +203,25 @@ bool RankModel::counts_for_norm(const HeldUnit& unit, const Parameter& parameter
   return unit.experts || !is_whole || groups_.tensor.member() == 0;
 }
 
+std::optional<std::string> RankModel::gradient_not_finite() {
+  for (const auto& chunk : chunks_) {
+    for (const HeldUnit& unit : chunk->units()) {
+      for (const Parameter& parameter : chunk->table().parameters) {
+        const Slice places = common(parameter.place, unit.stepped);
+        if (places.size == 0) {
+          continue;
+        }
+        const auto gradients = inside(unit.gradients_at, places).of(unit.gradients);
+        if (!std::all_of(gradients.begin(), gradients.end(),
+                         [](float gradient) { return std::isfinite(gradient); })) {
+          return parameter.name;
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 std::vector<RankModel::NormPart> RankModel::norm_parts() {
   std::vector<NormPart> parts;
   for (const auto& chunk : chunks_) {

@@ -47,6 +47,9 @@ class RankModel {
   };
   void step_optimizer(const OptimizerStep& arguments);
 
+  // A parameter with a gradient in this replica's part that is no finite number.
+  std::optional<std::string> gradient_not_finite();
+
   // The sum of squares of each parameter's gradients in this replica's part; what several ranks
   // hold counts at the first of them only.
   struct NormPart {

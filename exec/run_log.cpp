@@ -5,21 +5,22 @@
 #include <map>
 #include <memory>
 
+#include "model/fnv_hash.h"
 #include "model/program/program_builder.h"
 #include "policies/replay.h"
 
 namespace megatwin::exec {
 namespace {
 
-// Fowler-Noll-Vo 1a, eight bytes at a time.
+// Eight bytes at a time.
 class Hash {
  public:
-  void add(std::uint64_t number) { value_ = (value_ ^ number) * 0x100000001b3u; }
+  void add(std::uint64_t number) { hash_.add_whole(number); }
   void add(model::Bytes bytes) { add(std::bit_cast<std::uint64_t>(bytes.value)); }
-  std::uint64_t value() const { return value_; }
+  std::uint64_t value() const { return hash_.value(); }
 
  private:
-  std::uint64_t value_ = 0xcbf29ce484222325u;
+  model::FnvHash hash_;
 };
 
 std::string difference_of(const policies::Replay& again, const model::ExecutorLog& log) {

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -39,9 +38,6 @@ class CollectiveCoordinator {
   // The operation is over at all members; the group is free. Requires: it was released.
   void finish(const CollectiveOperation& operation);
 
-  std::span<const model::RankId> members(int group) const {
-    return groups_[static_cast<std::size_t>(group)].members;
-  }
   // The whole state on one line: two coordinators of equal lines go on alike.
   std::string state_line() const;
 

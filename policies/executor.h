@@ -34,8 +34,8 @@ struct ExecutorOptions {
   int issue_depth = 2;  // Tasks that may be issued and not done.
   model::Bytes memory_limit{std::numeric_limits<double>::infinity()};
   int receive_slots = 0;  // A channel; 0 for no limit. Needs overlapping transfers.
-  // Issues the tasks that add to a chunk's gradients in the order of the micro-batches, so that all
-  // schedules sum in one order.
+  // A policy's tasks that add to a chunk's gradients are issued in the order of the micro-batches,
+  // as all our schedules have them: all sum alike. An order file is run as it is written.
   bool gradients_in_order = true;
 };
 

@@ -2,11 +2,16 @@
 // that is killed at any byte loses nothing that was there before.
 #include "exec/checkpoint.h"
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <stdexcept>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -429,6 +434,52 @@ TEST(Checkpoint, AFolderThatCannotBeWrittenEndsTheRun) {
   EXPECT_EQ(result.host.fault->task, "after the step");
   EXPECT_EQ(result.host.fault->step, 2);
   EXPECT_NE(result.host.fault->what.find("cannot make folder"), std::string::npos);
+}
+
+// A rank that throws, a message and a gradient that are no numbers, in the fifth of six steps on
+// eight ranks: the run ends soon, and what was saved after the third goes on to the same bits.
+TEST(Checkpoint, AFaultLeavesTheOlder) {
+  const auto at_fifth = [](const TaskMoment& moment) {
+    return moment.rank.value == 5 && moment.step == 4 && to_text(moment.task) == "B1.0";
+  };
+  const auto fill = [&](float value) {
+    return [=](const TaskMoment& moment, std::span<float> message) {
+      if (at_fifth(moment)) std::fill(message.begin(), message.end(), value);
+    };
+  };
+  HostHooks throws, no_number, overflows;
+  throws.before_task = [&](const TaskMoment& moment) {
+    if (at_fifth(moment)) throw std::runtime_error("the disk is full");
+  };
+  no_number.after_task = fill(std::numeric_limits<float>::quiet_NaN());
+  overflows.after_task = fill(std::numeric_limits<float>::max());
+  Plan plan = pipeline(2, 1);
+  plan.tensor = plan.data = 2;
+  const RunFolder whole_folder;
+  TrainingRequest whole = request_in(whole_folder, tests::tiny_llama(), plan);
+  whole.settings.checkpoint_folder.clear();
+  const TrainingResult expected = train(whole);
+  for (const auto& [hooks, says] :
+       {std::pair(throws, "the disk is full"), std::pair(no_number, "the output is not finite"),
+        std::pair(overflows, " is not finite")}) {
+    const RunFolder folder;
+    TrainingRequest request = request_in(folder, tests::tiny_llama(), plan);
+    request.hooks = hooks;
+    auto training = Training::prepare(request);
+    ASSERT_TRUE(training);
+    const auto start = std::chrono::steady_clock::now();
+    const TrainingResult ended = (*training)->run({});
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << says;
+    ASSERT_TRUE(ended.host.fault) << says;
+    EXPECT_EQ(ended.host.fault->step, 4);
+    EXPECT_NE(ended.host.fault->what.find(says), std::string::npos) << ended.host.fault->what;
+    EXPECT_EQ(ended.host.losses.size(), 4u);
+    request.hooks = {};
+    request.resume = true;
+    const TrainingResult after = train(request);
+    EXPECT_EQ(after.first_step, 3);
+    EXPECT_EQ(after.host.weights_hash, expected.host.weights_hash) << says;
+  }
 }
 
 }  // namespace

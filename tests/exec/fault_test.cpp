@@ -5,7 +5,9 @@
 #include <limits>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -49,6 +51,45 @@ TEST(Fault, OfARankThatSendsNoNumber) {
   const HostResult result = run_host(tiny.job);
   ASSERT_TRUE(result.fault.has_value());
   EXPECT_EQ(to_text(*result.fault), "rank 5, step 1, B1.0: the output is not finite");
+}
+
+TEST(Fault, OfALossThatIsNoNumber) {
+  tests::TinyJob tiny(tests::tiny_llama());
+  // The last weight is one of the head.
+  tiny.job.on_start = [](std::span<const ChunkState> state) {
+    state.back().weights.back() = std::numeric_limits<float>::quiet_NaN();
+  };
+  const HostResult result = run_host(tiny.job);
+  ASSERT_TRUE(result.fault.has_value());
+  EXPECT_EQ(to_text(*result.fault), "rank 0, step 0, F0.0: the loss is not finite");
+  EXPECT_TRUE(result.losses.empty());
+}
+
+// A gradient of a weight overflows where no message and no loss does: the last stage sends back
+// numbers that fp32 just holds. Whether or not the norm is asked for, no step is made with it.
+TEST(Fault, OfAGradientThatIsNoNumber) {
+  for (const double norm_max : {0.0, 1.0}) {
+    model::Plan plan;
+    plan.pipeline = 2;
+    tests::TinyJob tiny(tests::tiny_llama(), plan);
+    tiny.job.gradient_norm_max = norm_max;
+    tiny.job.hooks.after_task = [](const TaskMoment& moment, std::span<float> message) {
+      if (moment.rank.value == 1 && moment.step == 1 && to_text(moment.task) == "B1.0") {
+        std::fill(message.begin(), message.end(), std::numeric_limits<float>::max());
+      }
+    };
+    std::vector<int> ended;
+    tiny.job.on_step = [&](const StepEnd& end) {
+      ended.push_back(end.step);
+      return true;
+    };
+    const HostResult result = run_host(tiny.job);
+    ASSERT_TRUE(result.fault.has_value());
+    const std::string text = to_text(*result.fault);
+    EXPECT_EQ(text.find("rank 0, step 1, optimizer: the gradient of model."), 0u) << text;
+    EXPECT_NE(text.find(" is not finite"), std::string::npos) << text;
+    EXPECT_EQ(ended, (std::vector<int>{0}));  // Where checkpoints are saved.
+  }
 }
 
 TEST(Fault, OfRanksThatWaitForNothing) {

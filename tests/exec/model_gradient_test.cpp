@@ -1,11 +1,13 @@
-// Whole tiny models: the gradients of every parameter against the slope of the loss.
+// Whole tiny models: losses, and the gradients of every parameter, against a model in double.
 #include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "exec/model_chunk.h"
+#include "tests/exec/reference_model.h"
 #include "tests/exec/tiny_jobs.h"
+#include "tests/sim/pipeline_specs.h"
 
 namespace megatwin::exec {
 namespace {
@@ -48,48 +50,89 @@ struct WholeModel {
   std::vector<float> activation, input, forward_workspace, backward_workspace, weight_workspace;
 };
 
-// Along its own gradient g a parameter changes the loss by |g|² per unit of length. In fp32 the
-// loss of about 3.5 is known to some 1e-7, a change of 2e-3 to some 1e-4.
-void expect_gradients(WholeModel& whole) {
-  const std::string& name = whole.tiny.job.transformer.name;
-  // The first weights are so small that attention hardly matters: make it matter.
-  for (float& weight : whole.chunk.weights()) {
-    weight *= 8;
-  }
-  whole.backward();
-  const auto gradients = whole.chunk.gradients();
+tests::NamedWeights named_weights(WholeModel& whole) {
+  tests::NamedWeights named;
   for (const Parameter& parameter : whole.chunk.table().parameters) {
-    const auto gradient = parameter.place.of(gradients);
-    const auto weights = parameter.place.of(whole.chunk.weights());
+    const auto values = parameter.place.of(whole.chunk.weights());
+    named[parameter.name].assign(values.begin(), values.end());
+  }
+  return named;
+}
+
+// The fp32 model and the one in double at the same weights.
+struct Compared {
+  explicit Compared(WholeModel& model) : whole(model) {
+    // The first matrices are so small that attention hardly matters: make it matter.
+    for (const Parameter& parameter : whole.chunk.table().parameters) {
+      if (parameter.start == ParameterStart::One) continue;
+      for (float& weight : parameter.place.of(whole.chunk.weights())) {
+        weight *= 8;
+      }
+    }
+    weights = named_weights(whole);
+  }
+  tests::ReferenceLoss reference() const {
+    return tests::reference_loss(
+        {whole.tiny.job.transformer, whole.shape.experts.settings, whole.batch, weights});
+  }
+  // Of the loss in double, along `direction` of one parameter.
+  double slope(const std::string& name, const std::vector<double>& direction) {
+    constexpr double kStep = 1e-6;
+    std::vector<double>& here = weights.at(name);
+    const std::vector<double> before = here;
+    const auto loss_at = [&](double distance) {
+      for (std::size_t i = 0; i < here.size(); ++i) {
+        here[i] = before[i] + distance * direction[i];
+      }
+      return reference().total();
+    };
+    const double rise = loss_at(kStep) - loss_at(-kStep);
+    here = before;
+    return rise / (2 * kStep);
+  }
+
+  WholeModel& whole;
+  tests::NamedWeights weights;
+};
+
+// Directions in which every element counts alike, so that none can be missing from the gradient.
+// What fp32 leaves of a gradient of length |g| is known to some 1e-6 |g|; the slope in double is
+// exact but for the square of its step.
+void expect_gradients(WholeModel& whole) {
+  constexpr int kDirections = 4;
+  constexpr double kTolerance = 1e-5;
+  const std::string& model = whole.tiny.job.transformer.name;
+  Compared compared(whole);
+  whole.backward();
+  EXPECT_NEAR(whole.loss(), compared.reference().total(), 2e-6);
+  tests::Random random(1);
+  for (const Parameter& parameter : whole.chunk.table().parameters) {
+    const auto gradient = parameter.place.of(whole.chunk.gradients());
     double squares = 0;
     for (const float value : gradient) {
       squares += static_cast<double>(value) * value;
     }
-    // Softmax does not see what is added to all keys alike; a rotation makes it seen.
-    if (!whole.shape.rotary && parameter.name.find("k_proj.bias") != std::string::npos) {
-      EXPECT_LT(squares, 1e-9) << parameter.name;
-      continue;
-    }
-    // No token came to this expert.
-    if (squares == 0 && parameter.name.find(".experts.") != std::string::npos) {
-      continue;
-    }
-    ASSERT_GT(squares, 1e-12) << name << " " << parameter.name;
-    const std::vector<float> before(weights.begin(), weights.end());
-    const double length = 1e-3 / squares;
-    const auto loss_at = [&](double distance) {
-      for (std::size_t i = 0; i < weights.size(); ++i) {
-        weights[i] = before[i] + static_cast<float>(distance * gradient[i]);
+    // Softmax does not see what is added to all keys alike; a rotation makes it seen. No token came
+    // to some experts.
+    const bool may_be_zero =
+        (!whole.shape.rotary && parameter.name.find("k_proj.bias") != std::string::npos) ||
+        parameter.name.find(".experts.") != std::string::npos;
+    ASSERT_TRUE(may_be_zero || squares > 1e-12) << model << " " << parameter.name;
+    for (int n = 0; n < kDirections; ++n) {
+      std::vector<double> direction(gradient.size());
+      double along = 0;
+      for (std::size_t i = 0; i < gradient.size(); ++i) {
+        direction[i] = random.coin() ? 1 : -1;
+        along += direction[i] * gradient[i];
       }
-      return whole.loss();
-    };
-    const double slope = (loss_at(length) - loss_at(-length)) / (2 * length);
-    loss_at(0);
-    EXPECT_NEAR(slope / squares, 1, 0.02) << name << " " << parameter.name;
+      EXPECT_NEAR(along, compared.slope(parameter.name, direction),
+                  kTolerance * std::sqrt(squares) + 1e-8)
+          << model << " " << parameter.name << " |g| " << std::sqrt(squares);
+    }
   }
 }
 
-TEST(ModelGradient, EveryParameterAlongItsGradient) {
+TEST(ModelGradient, EveryParameterAgainstTheModelInDouble) {
   for (const model::Transformer& transformer :
        {tests::tiny_llama(), tests::tiny_gpt(), tests::tied(tests::tiny_gpt())}) {
     WholeModel whole(transformer);
@@ -123,6 +166,27 @@ TEST(ModelGradient, OneExpertAToken) {
   transformer.experts->experts_per_token = 1;
   WholeModel whole(transformer, {}, {.balance_loss = 0.1});
   expect_gradients(whole);
+}
+
+// The two losses of the experts one by one, with tokens dropped: 8 tokens with two choices of four
+// experts have room for ceil(0.75 · 4) = 3 each, so at least four of a layer find none.
+TEST(ModelGradient, BalanceAndCapacityByHand) {
+  const ExpertSettings settings{.capacity_factor = 0.75, .balance_loss = 0.1};
+  WholeModel whole(tests::tiny_experts(), {}, settings);
+  const Compared compared(whole);
+  double balance = 0;
+  const double loss = whole.chunk.forward({.batch = whole.batch,
+                                           .activation = whole.activation,
+                                           .workspace = whole.forward_workspace,
+                                           .balance_loss = &balance});
+  const tests::ReferenceLoss reference = compared.reference();
+  EXPECT_NEAR(loss, reference.cross_entropy, 2e-6);
+  EXPECT_NEAR(balance, reference.balance, 1e-6);
+  EXPECT_GT(reference.balance, 3 * 0.1 * 0.9);  // E · Σ f P is 1 when all is even.
+  ASSERT_EQ(reference.dropped.size(), 3u);
+  for (const int dropped : reference.dropped) {
+    EXPECT_GE(dropped, 4);
+  }
 }
 
 TEST(ModelGradient, FirstLossIsThatOfGuessing) {

@@ -1,10 +1,14 @@
 // Recomputation, tied embeddings, ZeRO 2 and 3, experts and context parallelism against one rank,
 // and their products: the same losses to the bit where no sum runs in another order, else within
 // 1e-5 relative. Every run is also held against the memory planner.
+#include <map>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "exec/model_state.h"
 #include "tests/exec/train_tiny.h"
+#include "tests/sim/pipeline_specs.h"
 
 namespace megatwin::exec {
 namespace {
@@ -327,35 +331,64 @@ TEST(Experts, ClippingCountsEveryExpertOnce) {
   }
 }
 
-// Every product of two pipeline stages, tensor- and context-parallel pairs and up to four replicas
-// that fits on 16 ranks; ZeRO stage, recomputation, schedule and the layout of the experts change
-// from one to the next.
+// Without a pipeline every product of tensor- and context-parallel pairs and up to four replicas;
+// with two stages each schedule with each ZeRO stage, on two or four replicas, twice of the four
+// with context-parallel pairs. What else there is is drawn from the seed: the ZeRO stage of the
+// former, tensor-parallel pairs, recomputation. At most 16 ranks.
 std::vector<Plan> products() {
-  const std::vector<Plan> schedules = {
-      pipeline(ScheduleKind::OneForwardOneBackward, 2), pipeline(ScheduleKind::Interleaved, 2, 2),
-      pipeline(ScheduleKind::ZeroBubbleH1, 2), pipeline(ScheduleKind::ZeroBubbleV, 2, 2)};
+  tests::Random random(2);
+  const auto with_the_rest = [&](Plan plan) {
+    plan.sequence_parallel = plan.tensor > 1;
+    plan.recompute = random.in(0, 2) == 0 ? RecomputeKind::Full : RecomputeKind::None;
+    plan.recompute_layers = 1;
+    return plan;
+  };
   std::vector<Plan> plans;
   for (const int data : {1, 2, 4}) {
     for (const int tensor : {1, 2}) {
       for (const int context : {1, 2}) {
-        for (const int stages : {1, 2}) {
-          const std::size_t n = plans.size();
-          Plan plan = stages == 1 ? Plan{} : schedules[n % schedules.size()];
-          plan.data = data;
-          plan.tensor = tensor;
-          plan.sequence_parallel = tensor > 1;
-          plan.context = context;
-          plan.zero_stage = static_cast<int>(n % 4);
-          plan.recompute = n % 3 == 0 ? RecomputeKind::Full : RecomputeKind::None;
-          plan.recompute_layers = 1;
-          if (plan.gpus() <= 16) {
-            plans.push_back(plan);
-          }
-        }
+        Plan plan;
+        plan.data = data;
+        plan.tensor = tensor;
+        plan.context = context;
+        plan.zero_stage = static_cast<int>(random.in(0, 3));
+        plans.push_back(with_the_rest(plan));
       }
     }
   }
+  for (const Plan& schedule :
+       {pipeline(ScheduleKind::OneForwardOneBackward, 2), pipeline(ScheduleKind::Interleaved, 2, 2),
+        pipeline(ScheduleKind::ZeroBubbleH1, 2), pipeline(ScheduleKind::ZeroBubbleV, 2, 2)}) {
+    const auto first_ring = static_cast<int>(random.in(0, 3));
+    for (int zero = 0; zero < 4; ++zero) {
+      Plan plan = schedule;
+      plan.zero_stage = zero;
+      plan.context = (zero + first_ring) % 4 < 2 ? 2 : 1;
+      plan.tensor = random.coin() ? 2 : 1;
+      plan.data = plan.tensor * plan.context < 4 && random.coin() ? 4 : 2;
+      plans.push_back(with_the_rest(plan));
+    }
+  }
   return plans;
+}
+
+TEST(Products, MeetEachScheduleWithEachKind) {
+  std::map<ScheduleKind, std::set<int>> zero_stages, contexts, tensors, replicas;
+  for (const Plan& plan : products()) {
+    EXPECT_LE(plan.gpus(), 16) << describe(plan);
+    if (plan.pipeline == 1) continue;
+    zero_stages[plan.schedule].insert(plan.zero_stage);
+    contexts[plan.schedule].insert(plan.context);
+    tensors[plan.schedule].insert(plan.tensor);
+    replicas[plan.schedule].insert(plan.data);
+  }
+  ASSERT_EQ(zero_stages.size(), 4u);
+  for (const auto& [schedule, stages] : zero_stages) {
+    EXPECT_EQ(stages, (std::set<int>{0, 1, 2, 3})) << name_of(schedule);
+    EXPECT_EQ(contexts[schedule], (std::set<int>{1, 2})) << name_of(schedule);
+    EXPECT_EQ(tensors[schedule], (std::set<int>{1, 2})) << name_of(schedule);
+    EXPECT_EQ(replicas[schedule], (std::set<int>{2, 4})) << name_of(schedule);
+  }
 }
 
 TEST(Products, OfAllKindsUpToSixteenRanks) {

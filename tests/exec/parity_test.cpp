@@ -1,6 +1,9 @@
 // Parallel runs against one rank: the same losses to the bit where only the schedule differs, and
 // within 1e-5 relative where sums run in another order. Every run is also held against the memory
 // planner.
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "tests/exec/train_tiny.h"
@@ -96,6 +99,35 @@ TEST(Parity, Products) {
     plan.sequence_parallel = true;
     expect_close(train(tiny_llama(), plan), single, describe(plan));
   }
+}
+
+// Two stages that run all forwards, then the backwards in `backwards`.
+Plan in_order(HostJob& job, const std::vector<int>& backwards) {
+  Plan plan = job.plan;
+  plan.schedule = ScheduleKind::OrderFile;
+  plan.pipeline = 2;
+  std::vector<std::string> order;
+  for (int n = 0; n < 8; ++n) order.push_back("F" + std::to_string(n) + ".0");
+  for (const int n : backwards) order.push_back("B" + std::to_string(n) + ".0");
+  job.orders = {order, order};
+  return plan;
+}
+
+// An order file is run as it is written, sums of gradients included: backwards that ascend have the
+// bits of every schedule, others bits of their own, the same each time.
+TEST(Parity, AnOrderFileSumsAsItIsWritten) {
+  const HostResult single = train(tiny_llama(), {});
+  const auto run = [&](const std::vector<int>& backwards) {
+    TinyJob tiny(tiny_llama());
+    tiny.job.gradient_norm_max = 1e9;
+    tiny.job.plan = in_order(tiny.job, backwards);
+    return train(tiny.job);
+  };
+  EXPECT_EQ(run({0, 1, 2, 3, 4, 5, 6, 7}).losses, single.losses);
+  const HostResult down = run({7, 6, 5, 4, 3, 2, 1, 0});
+  expect_close(down, single, "descending");
+  EXPECT_NE(down.losses, single.losses);
+  EXPECT_EQ(run({7, 6, 5, 4, 3, 2, 1, 0}).weights_hash, down.weights_hash);
 }
 
 TEST(Parity, ClippingDoesNotDependOnTheStages) {

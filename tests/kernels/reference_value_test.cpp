@@ -77,6 +77,28 @@ TEST(ReferenceValue, FirstStepOfAdamW) {
   EXPECT_NEAR(parameters[1], 0.95 + 0.1, 1e-6);
 }
 
+// Gradients 2, then 1: the moments are 0.28 and 0.24, and without their start at zero
+// 0.28 / (1 − 0.81) and 0.24 / (1 − 0.9025), which moves by 1.473684 / 1.568929 = 0.939293 rates.
+TEST(ReferenceValue, SecondStepOfAdamW) {
+  Vector parameter{1};
+  Vector first{0};
+  Vector second{0};
+  Vector gradient{2};
+  const AdamWSettings settings{.learning_rate = 0.1, .weight_decay = 0};
+  for (const std::int64_t step : {1, 2}) {
+    adamw_step({.settings = settings,
+                .step = step,
+                .gradients = gradient,
+                .parameters = parameter,
+                .first_moment = first,
+                .second_moment = second});
+    gradient[0] = 1;
+  }
+  EXPECT_NEAR(first[0], 0.28, 1e-6);
+  EXPECT_NEAR(second[0], 0.24, 1e-6);
+  EXPECT_NEAR(parameter[0], 1 - 0.1 - 0.0939293, 1e-6);
+}
+
 // Logits 0, ln 2, ln 5, ln 2 are probabilities 0.1, 0.2, 0.5, 0.2. The two best are expert 2 and,
 // of equals, expert 1: 5/7 and 2/7 of the weight. A single choice keeps its probability.
 TEST(ReferenceValue, RouterTakesTheBestAndTheFirstOfEquals) {

@@ -224,8 +224,11 @@ TEST(AdaptivePipeline, SwitchesByAccountedMemory) {
 // with eight micro-batches.
 class Asked {
  public:
-  Asked(int stage, const AdaptivePipelineOptions& options, int receive_slots)
-      : program_(build_program(spec(), {stage})), policy(options), receive_slots_(receive_slots) {}
+  Asked(int stage, const AdaptivePipelineOptions& options, int receive_slots,
+        ScheduleKind shape = ScheduleKind::DynamicAdaptive)
+      : program_(build_program(spec(shape), {stage})),
+        policy(options),
+        receive_slots_(receive_slots) {}
 
   std::string pick(const std::vector<std::string>& names, int free = 1) {
     std::vector<model::TaskId> ready;
@@ -248,9 +251,8 @@ class Asked {
   std::string traversal() const { return policy.seen.empty() ? "" : policy.seen.back(); }
 
  private:
-  static model::ProgramSpec spec() {
-    model::ProgramSpec spec =
-        tests::uniform_spec({ScheduleKind::DynamicAdaptive, 4, 2, 8, 4, 4, 3});
+  static model::ProgramSpec spec(ScheduleKind shape) {
+    model::ProgramSpec spec = tests::uniform_spec({shape, 4, 2, 8, 4, 4, 3});
     spec.overlap_p2p = true;
     return spec;
   }
@@ -355,6 +357,24 @@ TEST(AdaptivePipeline, BlocksUnderSlotsAreThoseThatCanBeFinished) {
   Asked two(0, {.live_activations_max = 3}, 2);
   for (const char* task : {"F0.0", "F1.0", "F0.1"}) ASSERT_EQ(two.pick({task}), task);
   EXPECT_EQ(two.pick({"F2.0"}), "waits");
+}
+
+// Chunk 0 holds nothing. F1.0 overtakes F0.0 all the same, and there is no room for F0.1 and F1.1.
+TEST(AdaptivePipeline, WhatHoldsNothingIsOvertakenToo) {
+  const auto first = [](std::int64_t room) {
+    Asked rank(1, {.equal_memory = {.sizes = {0, 100}, .room = room}}, 2);
+    return rank.pick({"F1.0"});
+  };
+  EXPECT_EQ(first(150), "waits");
+  EXPECT_EQ(first(204), "F1.0");  // A byte for each of F0.0 to F3.0 that come before.
+}
+
+// In a fold with slots a micro-batch enters if all of it fits: two activations each, room for four.
+TEST(AdaptivePipeline, TwoWholeMicroBatchesFillRoomForFour) {
+  Asked rank(0, {.live_activations_max = 4}, 2, ScheduleKind::ZeroBubbleV);
+  EXPECT_EQ(rank.pick({"F0.0"}), "F0.0");
+  EXPECT_EQ(rank.pick({"F1.0"}), "F1.0");
+  EXPECT_EQ(rank.pick({"F2.0"}), "waits");
 }
 
 // Ranks of unlike memory: each is held to what fits on the one that is short of that chunk.

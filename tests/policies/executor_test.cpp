@@ -156,6 +156,12 @@ TEST(Executor, RefusesWhatCannotHappen) {
   EXPECT_FALSE(executor.accepts({.kind = ExecutorEventKind::CreditReturned}));
   EXPECT_FALSE(executor.accepts({.kind = ExecutorEventKind::OrderAnnounced, .id = 0}));
   EXPECT_TRUE(executor.accepts({.kind = ExecutorEventKind::MessageArrived, .id = 0}));
+  // A step starts once: not with a task under way, and not with one done.
+  EXPECT_TRUE(executor.accepts({.kind = ExecutorEventKind::StepStarted}));
+  rig.on(ExecutorEventKind::StepStarted);
+  rig.on(ExecutorEventKind::GatherDone, 0);
+  rig.on(ExecutorEventKind::MessageArrived, "F0.0");
+  EXPECT_FALSE(executor.accepts({.kind = ExecutorEventKind::StepStarted}));
 }
 
 // With overlap a chunk is reduced as soon as it is done, else all at the end in that order.

@@ -14,6 +14,8 @@ TEST(ForwardBackwardDecoupling, WorkedByHand) {
   EXPECT_EQ(decoupled_step_time({4, 8, {1}, {1}, {2}}).ns, 33);
   EXPECT_EQ(coupled_step_time({4, 8, {1}, {2}}).ns, 21);
   EXPECT_EQ(coupled_step_time({4, 8, {1}, {3}}).ns, 28);
+  // Of five micro-batches one of the two has three: (3 + 3)·3 = 18.
+  EXPECT_EQ(coupled_step_time({4, 5, {1}, {2}}).ns, 18);
   // Two stages, forwards of two tensor-parallel shards on one rank: 2 + 8·3 + 2 = 28.
   EXPECT_EQ(decoupled_step_time({2, 8, {2}, {1}, {2}}).ns, 28);
   // Activations shipped: 4·1 + 8·2 + 3·2 = 26.

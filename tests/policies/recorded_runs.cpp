@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "model/assert.h"
+#include "model/fnv_hash.h"
 #include "policies/adaptive_pipeline.h"
 #include "policies/dynamic_pipeline.h"
 
@@ -145,15 +146,12 @@ void read_log(std::istream& in, RecordedRun& run) {
 
 }  // namespace
 
-// Fowler-Noll-Vo 1a over the hashes' bytes.
 std::uint64_t hash_of(const std::vector<DecisionRecord>& decisions) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
+  model::FnvHash hash;
   for (const DecisionRecord& decision : decisions) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      hash = (hash ^ (decision.state_hash >> shift & 0xffu)) * 0x100000001b3u;
-    }
+    hash.add_bytes_of(decision.state_hash);
   }
-  return hash;
+  return hash.value();
 }
 
 void write_runs(std::ostream& out, const std::vector<RecordedRun>& runs) {

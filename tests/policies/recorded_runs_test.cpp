@@ -1,5 +1,5 @@
 // What the host world once decided comes out of the recorded events again, byte for byte: nothing
-// that decides has changed unseen. tests/policies/mutants.py changes single lines of policies/ and
+// that decides has changed unseen. tests/mutants.py changes single lines of policies/ and
 // shows that this notices. After a change that is meant:
 //   MEGATWIN_UPDATE_GOLDENS=1 build/release/tests/exec/exec_decision_test
 #include "tests/policies/recorded_runs.h"
@@ -11,6 +11,7 @@
 #include "model/program/program_builder.h"
 #include "policies/replay.h"
 #include "policies/schedule.h"
+#include "tests/sim/pipeline_specs.h"
 
 namespace megatwin::policies {
 namespace {
@@ -51,6 +52,20 @@ TEST(RecordedRuns, DecideTheSameAgain) {
     }
   }
   EXPECT_GT(num_decisions, 1000u);
+}
+
+// However often the logged policy waited before a pick: the first time that it is ready it is made.
+TEST(RecordedPicks, PassOverAllWaits) {
+  const model::Program program = build_program(
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 1, 1, 2, 1, 1, 1}), {0});
+  const std::vector<DecisionRecord> decisions = {{.task = 1}, {}, {}, {}, {.task = 0}};
+  RecordedPicks picks(decisions);
+  const std::vector<model::TaskId> both = {{0}, {1}};
+  const std::vector<model::TaskId> last = {{0}};
+  EXPECT_EQ(picks.pick({.program = program, .ready = last}), std::nullopt);
+  EXPECT_EQ(picks.pick({.program = program, .ready = both}), model::TaskId{1});
+  EXPECT_EQ(picks.pick({.program = program, .ready = last}), model::TaskId{0});
+  EXPECT_EQ(picks.pick({.program = program, .ready = last}), std::nullopt);
 }
 
 }  // namespace

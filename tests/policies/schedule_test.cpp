@@ -74,6 +74,15 @@ TEST(Schedule, ZeroBubbleH1) {
   EXPECT_EQ(texts_of(uniform_spec({ScheduleKind::ZeroBubbleH1, 2, 1, 3})), expected);
 }
 
+// Drawn by hand for p = 2: three micro-batches just fill the V, so the last gradients of the inputs
+// go before the weight gradients that were kept back; nothing of a fourth is made room for.
+TEST(Schedule, ZeroBubbleV) {
+  const std::vector<std::string> expected = {
+      "F0.0 F1.0 F2.0 F0.1 I0.1 W0.1 F1.1 I1.1 W1.1 I0.0 W0.0 F2.1 I2.1 W2.1 I1.0 W1.0 I2.0 W2.0",
+      "F0.0 F0.1 F1.0 F1.1 I0.1 W0.1 F2.0 I0.0 W0.0 F2.1 I1.1 W1.1 I1.0 I2.1 I2.0 W1.0 W2.1 W2.0"};
+  EXPECT_EQ(texts_of(uniform_spec({ScheduleKind::ZeroBubbleV, 2, 2, 3})), expected);
+}
+
 // A larger group: 5 micro-batches pass each of 2 chunks before the other; stage 1 of 2 warms up
 // with (v−1) · 5 forwards. 7 micro-batches in groups of 5 leave 2, as many as there are stages.
 TEST(Schedule, InterleavedInLargerGroups) {

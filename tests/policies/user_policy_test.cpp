@@ -81,6 +81,28 @@ TEST(UserPolicy, IsToldWhatTheHeaderSays) {
   EXPECT_TRUE(result.stalled.empty());
 }
 
+// Two sends are held for want of a slot: a library is told that none is free, not minus two.
+TEST(UserPolicy, IsToldOfNoFewerThanZeroFreeSlots) {
+  const auto look = [](const megatwin_observation* seen, std::int64_t*) -> std::int32_t {
+    EXPECT_EQ(seen->receive_slots, 3);
+    EXPECT_EQ(seen->free_slots[0], 0);
+    EXPECT_EQ(seen->free_slots[1], 3);
+    return seen->num_ready - 1;
+  };
+  const model::Program program = build_program(
+      tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 2, 1, 3, 10, 12, 8}), {0});
+  const std::int32_t slots[model::kNumChannels] = {-2, 3, 3, 3};
+  const std::vector<model::TaskId> ready = {{0}};
+  const std::vector<model::QuantisedDuration> durations(2, 0);
+  UserPolicy policy(look);
+  EXPECT_EQ(policy.pick({.program = program,
+                         .ready = ready,
+                         .receive_slots = 3,
+                         .free_slots = slots,
+                         .durations = durations}),
+            model::TaskId{0});
+}
+
 std::string thrown_by(UserPolicyFunction function) {
   const model::ProgramSpec spec =
       tests::uniform_spec({model::ScheduleKind::OneForwardOneBackward, 2, 1, 3, 10, 12, 8});
