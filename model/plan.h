@@ -94,7 +94,7 @@ struct DecoupledPlan {
   bool ship_activations = false;
   // Share of the micro-batches whose weight gradients the forward ranks work out.
   double weight_share = 0;
-  bool balance_weights = false;  // Finds the share at which both sides work equally long.
+  bool balance_weights = false;  // Finds the share with the shortest step that fits.
 };
 
 enum class ExpertDispatcher { AllToAll, AllGather, DeepEp };

@@ -94,7 +94,7 @@ TEST(Claims, DecouplingOverUnlikeMachines) {
            {"the stage's input, two pipelines of A100 to one of V100",
             {"plan.tensor=1", "policy.forward.tensor=2", "policy.backward.instances=2"}},
            {"activations", {"policy.feed=activations"}},
-           {"activations, weight gradients balanced",
+           {"activations, weight gradients split",
             {"policy.feed=activations", "policy.weight_gradients_on_forward=auto"}}}) {
     const SimulationReport report = run("fbd-a100-v100", set);
     ASSERT_EQ(report.sides.size(), 2u);
@@ -117,7 +117,7 @@ TEST(Claims, DecouplingOnEqualMachines) {
   row("decoupled, stage's input",
       run("fbd-a100", {"policy.feed=stage-input", "policy.weight_gradients_on_forward=0"}));
   row("decoupled, activations", run("fbd-a100", {"policy.weight_gradients_on_forward=0"}));
-  const double balanced = row("decoupled, activations, weight gradients balanced", run("fbd-a100"));
+  const double balanced = row("decoupled, activations, weight gradients split", run("fbd-a100"));
   tests::expect_generated("docs/claims.md", "fbd-a100", table);
   EXPECT_GT(balanced, coupled);
 }
