@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/report/format.h"
 #include "scenarios/astra_sim.h"
 #include "scenarios/ibnetdiscover.h"
 #include "scenarios/nccl_topology.h"
