@@ -7,6 +7,7 @@
 
 #include "model/assert.h"
 #include "model/reliability.h"
+#include "sim/checkpoint_period.h"
 
 namespace megatwin::sim {
 namespace {
@@ -16,11 +17,39 @@ using model::Seconds;
 // Part of the range within which the best interval is known.
 constexpr double kSearchTolerance = 1e-3;
 
+// Work and checkpoints by the training time since a restart: an interval of work, then again and
+// again a checkpoint that blocks and an interval of work. One that comes due while the one before
+// it is being written waits until that is durable.
+class Rhythm {
+ public:
+  explicit Rhythm(const GoodputJob& job)
+      : interval_(job.interval.value),
+        blocks_(job.checkpoint_blocks.value),
+        durable_(std::max(job.checkpoint_blocks, job.checkpoint_durable).value),
+        period_(checkpoint_period(job).value) {}
+
+  double work(double time) const {
+    if (time <= interval_) return time;
+    const double done = std::floor((time - interval_) / period_);
+    const double rest = time - interval_ - done * period_;
+    return (1 + done) * interval_ + std::clamp(rest - blocks_, 0.0, interval_);
+  }
+
+  // What the last checkpoint that is durable by then holds.
+  double durable_work(double time) const {
+    const double since_first = time - interval_ - durable_;
+    return since_first < 0 ? 0 : (1 + std::floor(since_first / period_)) * interval_;
+  }
+
+ private:
+  double interval_, blocks_, durable_, period_;
+};
+
 class Run {
  public:
-  Run(const GoodputJob& job, std::uint64_t seed) : job_(job), source_(job.failures, seed) {
+  Run(const GoodputJob& job, std::uint64_t seed)
+      : job_(job), rhythm_(job), source_(job.failures, seed) {
     result_.failures_by_part.resize(job.failures.size());
-    durable_ = std::max(job.checkpoint_blocks, job.checkpoint_durable).value;
   }
 
   GoodputRun run() {
@@ -47,25 +76,34 @@ class Run {
   }
 
  private:
-  // Training from the last checkpoint on, until it fails or the span ends. A checkpoint counts when
-  // it was durable in time; what came after it is done again.
+  // Training until it fails, a node returns or the span ends. Only a failure ends what began at the
+  // last restart: the return of a node writes no checkpoint.
   void work_for(double time, bool fails) {
-    const double interval = job_.interval.value, blocks = job_.checkpoint_blocks.value;
-    const double segment = interval + blocks;
-    const double done = std::floor(time / segment);
-    const double rest = time - done * segment;
-    const double work = done * interval + std::min(rest, interval);
-    double kept = work;
-    if (fails) kept = std::max(0.0, std::floor((time + blocks - durable_) / segment)) * interval;
     const double speed = missing_ == 0 ? 1 : 1 - static_cast<double>(missing_) / job_.replicas;
-    kept_ += speed * kept;
-    result_.redone += Seconds{speed * (work - kept)};
+    const double begin = stretches_.empty() ? 0 : stretches_.back().end;
+    stretches_.push_back({.begin = begin, .end = begin + time, .speed = speed});
+    const double work = rhythm_.work(begin + time) - rhythm_.work(begin);
+    kept_ += speed * work;
     result_.shrunk += Seconds{(1 - speed) * work};
     result_.checkpoints += Seconds{time - work};
     now_ += time;
+    if (fails) lose_what_is_not_durable();
   }
 
-  // The replica's state comes from the others while all wait.
+  void lose_what_is_not_durable() {
+    const double durable = rhythm_.durable_work(stretches_.back().end);
+    double lost = 0;
+    for (const Stretch& s : stretches_) {
+      const double from = std::max(durable, rhythm_.work(s.begin));
+      lost += s.speed * std::max(0.0, rhythm_.work(s.end) - from);
+    }
+    kept_ -= lost;
+    result_.redone += Seconds{lost};
+    stretches_.clear();
+  }
+
+  // The replica's state comes from the others while all wait. Nothing becomes durable by it, and a
+  // write on its way waits too.
   void regrow() {
     back_at_.pop();
     --missing_;
@@ -113,11 +151,17 @@ class Run {
     now_ += time;
   }
 
+  // Of training time since the last restart, with one number of replicas.
+  struct Stretch {
+    double begin = 0, end = 0, speed = 1;
+  };
+
   const GoodputJob& job_;
+  const Rhythm rhythm_;
   FailureSource source_;
+  std::vector<Stretch> stretches_;
   std::priority_queue<double, std::vector<double>, std::greater<>> back_at_;
   GoodputRun result_;
-  double durable_ = 0;
   int missing_ = 0;  // Replicas.
   double now_ = 0;
   double kept_ = 0;

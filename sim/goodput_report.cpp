@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/reliability.h"
+#include "sim/checkpoint_period.h"
 
 namespace megatwin::sim {
 namespace {
@@ -60,6 +61,16 @@ std::string in_days(Seconds time) {
   return text;
 }
 
+std::string in_hours_or_seconds(Seconds time) {
+  char text[32];
+  if (time.value < 600) {
+    std::snprintf(text, sizeof text, "%.3g s", time.value);
+  } else {
+    std::snprintf(text, sizeof text, "%.3g h", time.value / 3600);
+  }
+  return text;
+}
+
 std::string in_percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
@@ -72,6 +83,21 @@ void warn_of_no_checkpoint(const GoodputReport& answer, std::vector<std::string>
   warnings.push_back("no checkpoint is ever written: the first is due after " + in_days(first) +
                      " of work, the span is " + in_days(answer.job.span) +
                      "; every failure starts the job anew");
+}
+
+void warn_of_late_checkpoints(const GoodputReport& answer, std::vector<std::string>& warnings) {
+  const GoodputJob& job = answer.job;
+  const Seconds period = checkpoint_period(job);
+  const Seconds waits = period - job.interval - job.checkpoint_blocks;
+  // Less is the rounding of an interval that was chosen so that nothing waits.
+  if (waits.value <= 1e-6 * period.value) return;
+  warnings.push_back("checkpoints come faster than they are written: one is durable after " +
+                     in_hours_or_seconds(job.checkpoint_durable) + ", the next is due " +
+                     in_hours_or_seconds(job.interval + job.checkpoint_blocks) +
+                     " after it began and waits for it; training stands still for " +
+                     in_percent(ratio(waits / period)) + " of the time, at an interval of " +
+                     in_hours_or_seconds(job.checkpoint_durable - job.checkpoint_blocks) +
+                     " or more for none");
 }
 
 // Nodes away are Poisson by failures and repair as long as the job does not wait.
@@ -115,12 +141,15 @@ void fill_goodput(const model::Job& job, SimulationReport& report) {
   answer.young = young_interval(cost);
   answer.daly_first_order = daly_first_order_interval(cost);
   answer.daly = daly_interval(cost);
-  // No checkpoint starts before the one before it is durable.
-  const Seconds shortest = std::max(answer.job.checkpoint_durable, Seconds{1});
+  // No checkpoint begins before the one before it is durable.
+  const Seconds shortest =
+      std::max(answer.job.checkpoint_durable - answer.job.checkpoint_blocks, Seconds{1});
   answer.job.interval = plan.interval.value > 0 ? plan.interval : std::max(answer.daly, shortest);
   const Seconds outage = plan.detection + plan.restart;
+  // What stands still for a checkpoint, with the wait for the one before it.
+  const Seconds stands = checkpoint_period(answer.job) - answer.job.interval;
   answer.expected = model::expected_goodput({.interval = answer.job.interval,
-                                             .write = answer.job.checkpoint_blocks,
+                                             .write = stands,
                                              .restart = outage,
                                              .mean_time_to_failure = cost.mean_time_to_failure,
                                              .restart_can_fail = plan.restart_can_fail});
@@ -128,7 +157,7 @@ void fill_goodput(const model::Job& job, SimulationReport& report) {
   answer.expected_ratio = std::max(
       0.0, model::expected_training_time_ratio({.mean_time_to_failure = cost.mean_time_to_failure,
                                                 .restart = outage,
-                                                .write = answer.job.checkpoint_blocks,
+                                                .write = stands,
                                                 .interval = answer.job.interval}));
   answer.seeds = plan.seeds;
   answer.first_seed = job.seed;
@@ -147,6 +176,7 @@ void fill_goodput(const model::Job& job, SimulationReport& report) {
         "long as before.");
   }
   warn_of_no_checkpoint(answer, report.warnings);
+  warn_of_late_checkpoints(answer, report.warnings);
   warn_of_few_spares(answer, report.warnings);
   report.goodput = std::move(answer);
 }

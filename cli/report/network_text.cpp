@@ -37,6 +37,12 @@ ReportSection disturbance_section(const sim::SimulationReport& report) {
   return section;
 }
 
+// √(2dM) − d is of use for d ≪ M only; from d = 2M on it is no interval.
+std::string first_order_text(model::Seconds interval) {
+  if (interval.value > 0) return "first order " + format_duration(interval);
+  return "no first order: a checkpoint blocks for twice the time between failures or more";
+}
+
 ReportSection goodput_section(const sim::GoodputReport& goodput) {
   ReportSection section{
       .title = fmt::format("{} of training under failures", format_duration(goodput.job.span)),
@@ -48,11 +54,11 @@ ReportSection goodput_section(const sim::GoodputReport& goodput) {
       "a checkpoint of {:.4g} GB blocks for {} and is durable after {}",
       goodput.checkpoint.value / 1e9, format_duration(goodput.job.checkpoint_blocks),
       format_duration(std::max(goodput.job.checkpoint_blocks, goodput.job.checkpoint_durable))));
-  lines.push_back(fmt::format(
-      "checkpoints every {} of work; Young {}, Daly {} (first order {}), best simulated {}",
-      format_duration(goodput.job.interval), format_duration(goodput.young),
-      format_duration(goodput.daly), format_duration(goodput.daly_first_order),
-      format_duration(goodput.best_simulated)));
+  lines.push_back(
+      fmt::format("checkpoints every {} of work; Young {}, Daly {} ({}), best simulated {}",
+                  format_duration(goodput.job.interval), format_duration(goodput.young),
+                  format_duration(goodput.daly), first_order_text(goodput.daly_first_order),
+                  format_duration(goodput.best_simulated)));
   const sim::GoodputSpread& spread = goodput.spread;
   lines.push_back(fmt::format(
       "goodput {} on average, {} to {} in nine of ten runs ({} from {}); closed form {}, "
@@ -104,7 +110,12 @@ void write_goodput(JsonWriter& json, const sim::GoodputReport& goodput) {
   json.member("span_s", goodput.job.span.value);
   json.member("interval_s", goodput.job.interval.value);
   json.member("young_interval_s", goodput.young.value);
-  json.member("daly_first_order_interval_s", goodput.daly_first_order.value);
+  if (goodput.daly_first_order.value > 0) {
+    json.member("daly_first_order_interval_s", goodput.daly_first_order.value);
+  } else {
+    json.key("daly_first_order_interval_s");
+    json.null();
+  }
   json.member("daly_interval_s", goodput.daly.value);
   json.member("best_simulated_interval_s", goodput.best_simulated.value);
   json.member("checkpoint_bytes", goodput.checkpoint.value);

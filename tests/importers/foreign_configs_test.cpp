@@ -132,6 +132,14 @@ TEST(Simai, RefusesBrokenFiles) {
   EXPECT_FALSE(parse_simai_topology("t", "3 2 0 1 1 H800\n2\n0 9 1Gbps 0ms 0\n"));
 }
 
+// "400.0" of "bandwidth: [ 400.0 ]".
+std::string listed(const std::string& text, const std::string& key) {
+  const std::size_t at = text.find(key + ": [ ");
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + key.size() + 4;
+  return text.substr(begin, text.find(" ]", begin) - begin);
+}
+
 TEST(AstraSim, FilesGiveTheirFacts) {
   if (!std::filesystem::exists(shared_files())) GTEST_SKIP() << "no " << shared_files();
   const auto files = files_of("astra_sim_configs");
@@ -147,6 +155,15 @@ TEST(AstraSim, FilesGiveTheirFacts) {
       }
       return std::string();
     };
+    // The manifest's fact of these files is how they begin.
+    const TreeNode* content = file.facts.root.find("content");
+    ASSERT_NE(content, nullptr);
+    EXPECT_TRUE(file.text.starts_with(content->text));
+    if (read->kind == "analytical-network") {
+      EXPECT_EQ(fact("npus"), listed(content->text, "npus_count"));
+      EXPECT_EQ(fact("bandwidth"), listed(content->text, "bandwidth") + " GB/s");
+      EXPECT_EQ(fact("latency"), listed(content->text, "latency") + " ns");
+    }
     if (file.name.find("HGX-H100") != std::string::npos) {
       EXPECT_EQ(fact("bandwidth"), "400.0 GB/s");
       EXPECT_EQ(fact("latency"), "936.25 ns");

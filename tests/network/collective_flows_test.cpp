@@ -108,6 +108,13 @@ TEST(Tree, OnTwoMachines) {
   EXPECT_NEAR(world.time(Algorithm::Tree, {1e9}, ranks(2)).value, 1.8e-6 + 1e9 / 50e9, 1e-12);
 }
 
+// Two machines of two GPUs: each channel has a chain of one below its head, so that it is 2 · (1 +
+// 1) steps of 0.9 µs. Both channels' trees move 2 · 1/4 GB each way over an adapter of 50 GB/s.
+TEST(Tree, CountsTheStepsOfItsChains) {
+  World world({.machines = 2, .gpus = 2, .nics = 2}, FabricKind::RailOptimizedFatTree);
+  EXPECT_NEAR(world.time(Algorithm::Tree, {1e9}, ranks(4)).value, 4 * 0.9e-6 + 0.5e9 / 50e9, 1e-12);
+}
+
 // Inside 7/8 S, over each rail 2 · 1/2 · S/8, inside 7/8 S again.
 TEST(Hierarchical, AddsItsThreePhases) {
   World world({.machines = 2}, FabricKind::RailOptimizedFatTree);

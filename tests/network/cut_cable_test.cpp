@@ -23,7 +23,7 @@ struct Placed {
   std::vector<model::Seconds> finish;
 };
 
-// Every GPU sends 64 MB to the one eight machines' worth of two GPUs further on.
+// Every GPU sends 64 MB to the one eight further on, two machines of four away.
 Placed run(const model::Topology& topology) {
   model::Router router(topology);
   FlowSet flows(topology);
@@ -64,8 +64,8 @@ std::vector<int> components(const Placed& a, const Placed& b) {
   return component;
 }
 
-// Eight machines of four, two a leaf, four spines whose cables are an adapter's rate each: 8 flows
-// leave each leaf over 4 + 4 such cables, so some share one.
+// Eight machines of four, two a leaf, eight spines whose cables are an adapter's rate each: 8 flows
+// leave each leaf over 8 such cables by hash, so some share one.
 TEST(CutCable, ChangesOnlyTheEndsOfFlowsThatHeldItOrShareWithThem) {
   const model::Cluster cluster =
       model::hopper_cluster({.machines = 8, .gpus = 4, .nics = 4}, model::FabricKind::FatTree);

@@ -45,6 +45,27 @@ TEST(MaxMin, UnequalLinks) { expect_rates(rates({10, 4}, {{0, 1}, {0}, {1}}), {2
 // A flow capped at 2 by a link of its own leaves 8 for two others.
 TEST(MaxMin, CappedFlow) { expect_rates(rates({10, 2}, {{0, 1}, {0}}), {2, 8}); }
 
+// The same among three: 2, and 4 for each of the others.
+TEST(MaxMin, CappedFlowOfThree) { expect_rates(rates({10, 2}, {{0, 1}, {0}, {0}}), {2, 4, 4}); }
+
+// Links of 2, 7 and 10 fill one after the other: the first flow has 2, which leaves (7 − 2) / 2 =
+// 2.5 for each of the two beside it, and 10 − 2.5 = 7.5 for the last.
+TEST(MaxMin, ThreeLevels) {
+  expect_rates(rates({2, 7, 10}, {{0, 1}, {1, 2}, {2}, {1}}), {2, 2.5, 7.5, 2.5});
+}
+
+// A message in two pieces has two shares: 3 and 2 · 3 = 6 of 9. It is what SimGrid calls a sharing
+// penalty of 2 to 1; ours knows none.
+TEST(MaxMin, TwoPiecesHaveTwoShares) {
+  const auto three = rates({9, 100}, {{0}, {0, 1}, {0, 1}});
+  expect_rates({three[0], three[1] + three[2]}, {3, 6});
+}
+
+// Two flows of one route fill a link of 4 with 2 each, and leave 10 − 2 · 2 for another.
+TEST(MaxMin, FlowsOfOneRouteLeaveTheRest) {
+  expect_rates(rates({4, 10}, {{0, 1}, {0, 1}, {1}}), {2, 2, 6});
+}
+
 // Three into one of 50, and a bystander on the third sender's uplink of 50: 50/3 each, the
 // bystander has 50 − 50/3.
 TEST(MaxMin, IncastWithABystander) {

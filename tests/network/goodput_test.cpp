@@ -2,9 +2,13 @@
 // they do not the difference has a reason.
 #include "sim/goodput.h"
 
+#include <algorithm>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "model/reliability.h"
+#include "sim/checkpoint_period.h"
 
 namespace megatwin::sim {
 namespace {
@@ -159,19 +163,20 @@ TEST(Goodput, DalysIntervalIsAsGoodAsTheBest) {
 
 // Llama 3 reports more than 90 % of effective time. At Daly's interval that leaves an outage of
 // 1,072 s when a checkpoint blocks for 1 s, 870 s at 5 s, 351 s at 30 s and none at 60 s: it holds
-// for checkpoints that block for less than a minute.
+// for checkpoints that block for less than a minute. To the second as docs/network.md says them.
 TEST(Goodput, OfLlamaIsAbove90PercentInThisRange) {
   const Seconds mean = mean_time_between_failures(llama());
-  double last = 1e9;
-  for (const double write : {1.0, 5.0, 30.0, 60.0, 120.0}) {
+  struct Row {
+    double write, outage;
+  };
+  for (const auto& [write, outage] : {Row{1, 1072}, {5, 870}, {30, 351}, {60, 0}, {120, 0}}) {
     const Seconds budget =
         restart_budget({.goodput = 0.9, .write = {write}, .mean_time_to_failure = mean});
-    RecordProperty("outage_s_at_write_" + std::to_string(static_cast<int>(write)),
-                   std::to_string(budget.value));
-    EXPECT_LT(budget.value, last);
-    EXPECT_EQ(budget.value > 0, write < 60) << write << " s: " << budget.value;
-    last = budget.value;
-    if (budget.value <= 0) continue;
+    if (outage == 0) {
+      EXPECT_LT(budget.value, 0) << write << " s";
+      continue;
+    }
+    EXPECT_NEAR(budget.value, outage, 0.5) << write << " s";
     const GoodputSpread inside = goodput_spread(llama_job({write}, 0.5 * budget), 300);
     const GoodputSpread outside = goodput_spread(llama_job({write}, 2 * budget), 300);
     EXPECT_GT(inside.mean, 0.9) << write;
@@ -216,6 +221,152 @@ TEST(Goodput, BracketsTheClosedFormOfFallibleRestarts) {
     EXPECT_GE(spread.p95, closed) << restart;
     EXPECT_NEAR(spread.mean, closed, 0.005) << restart;
   }
+}
+
+// A state machine of training by what happens next, beside the arithmetic of the
+// simulator: it draws the same lifetimes and keeps the work that each checkpoint holds in a list.
+class ByEvents {
+ public:
+  ByEvents(const GoodputJob& job, std::uint64_t seed) : job_(job), source_(job.failures, seed) {}
+
+  double goodput() {
+    const double span = job_.span.value;
+    while (now_ < span) {
+      const double fails_at = now_ + source_.next().after.value;
+      const double returns_at = away_.empty() ? 2 * span : *away_.begin();
+      train_until(std::min({fails_at, returns_at, span}));
+      if (now_ >= span) break;
+      if (returns_at < fails_at) {
+        away_.erase(away_.begin());
+        now_ += job_.reconfiguration.value;
+      } else {
+        forget();
+        away_.insert(now_ + job_.repair.value);
+        now_ += job_.reconfiguration.value + (job_.detection + job_.restart).value;
+        source_.next();  // The simulator asks whether the restart fails, and these never do.
+      }
+    }
+    return work_ / span;
+  }
+
+ private:
+  // Training time passes in pieces in which nothing changes.
+  void train_until(double end) {
+    while (now_ < end - 1e-9) {
+      const double in_interval = job_.interval.value - since_;
+      double piece = end - now_;
+      if (writing_ > 0) piece = std::min(piece, writing_);
+      if (blocked_ > 0) {
+        piece = std::min(piece, blocked_);
+      } else if (in_interval > 0) {
+        piece = std::min(piece, in_interval);
+      } else if (writing_ <= 0) {
+        begin_checkpoint();
+        continue;
+      }
+      pass(piece, blocked_ <= 0 && in_interval > 0);
+    }
+  }
+
+  void begin_checkpoint() {
+    writing_ = std::max(job_.checkpoint_blocks, job_.checkpoint_durable).value;
+    blocked_ = job_.checkpoint_blocks.value;
+    held_ = work_;
+    since_ = 0;
+  }
+
+  void pass(double piece, bool works) {
+    now_ += piece;
+    if (works) {
+      work_ += piece * (1 - static_cast<double>(away_.size()) / job_.replicas);
+      since_ += piece;
+    }
+    blocked_ = blocked_ - piece > 1e-9 ? blocked_ - piece : 0;
+    if (writing_ > 0 && writing_ - piece <= 1e-9) durable_ = held_;
+    writing_ = writing_ - piece > 1e-9 ? writing_ - piece : 0;
+    if (job_.interval.value - since_ < 1e-9) since_ = job_.interval.value;
+  }
+
+  void forget() {
+    work_ = durable_;
+    since_ = writing_ = blocked_ = 0;
+  }
+
+  const GoodputJob& job_;
+  FailureSource source_;
+  std::multiset<double> away_;
+  double now_ = 0, work_ = 0, durable_ = 0, held_ = 0;
+  double since_ = 0, writing_ = 0, blocked_ = 0;
+};
+
+// An elastic job whose every node that fails is away: machines come back in the middle of
+// intervals, of checkpoints that block and of writes under way.
+GoodputJob elastic_job(Seconds blocks, Seconds durable, Seconds interval) {
+  GoodputJob job{.failures = {{.part = "gpu", .per_day = 8}}, .span = 20 * kDay};
+  job.interval = interval;
+  job.checkpoint_blocks = blocks;
+  job.checkpoint_durable = durable;
+  job.detection = {30};
+  job.restart = {270};
+  job.restart_can_fail = false;
+  job.spares = 0;
+  job.repair = 5 * kHour;
+  job.replicas = 64;
+  job.reconfiguration = kMinute;
+  return job;
+}
+
+// The return of a node was a free durable checkpoint: without any other one, 45 % of the work was
+// kept where 0.2 % is.
+TEST(Goodput, AnElasticRunIsTheSameEventByEvent) {
+  for (const GoodputJob& job :
+       {elastic_job({20}, {20}, 40 * kMinute), elastic_job({20}, 25 * kMinute, 40 * kMinute),
+        elastic_job({20}, kHour, 40 * kMinute),  // Waits for the write.
+        elastic_job({600}, {600}, 5 * kMinute), elastic_job({20}, {20}, 60 * kDay)}) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      EXPECT_NEAR(simulate_goodput(job, seed).goodput, ByEvents(job, seed).goodput(), 1e-9)
+          << job.interval.value << " s, durable " << job.checkpoint_durable.value << " s, seed "
+          << seed;
+    }
+  }
+}
+
+// With a million replicas, of which those away are not missed, and no time for a change, an elastic
+// job is one that never waits: the closed form knows nothing of returns. It was 64 % for 58 %.
+TEST(Goodput, ReturnsOfNodesSaveNoWork) {
+  for (const double hours : {1.0, 3.0, 6.0}) {
+    GoodputJob job = elastic_job({5}, {5}, hours * kHour);
+    job.span = 54 * kDay;
+    job.replicas = 1000000;
+    job.reconfiguration = {};
+    const double closed = model::expected_goodput({.interval = job.interval,
+                                                   .write = job.checkpoint_blocks,
+                                                   .restart = job.detection + job.restart,
+                                                   .mean_time_to_failure = 3 * kHour});
+    EXPECT_NEAR(goodput_spread(job, 1000).mean, closed, 0.005) << hours << " h";
+  }
+}
+
+// No checkpoint in the span: kept is what came after the last failure, 3 h of 54 days on average.
+TEST(Goodput, WithoutCheckpointsOnlyTheLastStretchIsKept) {
+  GoodputJob job = elastic_job({5}, {5}, 60 * kDay);
+  job.span = 54 * kDay;
+  job.replicas = 1000000;
+  EXPECT_NEAR(goodput_spread(job, 1000).mean, 3.0 / (54 * 24), 0.0003);
+}
+
+// Five minutes of work, of which a checkpoint takes an hour to be durable and blocks for a minute:
+// training waits for 54 minutes of every hour, and nothing is lost but that when nothing fails.
+TEST(Goodput, ACheckpointWaitsForTheOneBefore) {
+  GoodputJob job{.failures = {{.part = "gpu", .per_day = 1e-9}},
+                 .span = 5 * kMinute + 100 * kHour,
+                 .interval = 5 * kMinute};
+  job.checkpoint_blocks = kMinute;
+  job.checkpoint_durable = kHour;
+  EXPECT_EQ(checkpoint_period(job), kHour);
+  const GoodputRun run = simulate_goodput(job, 1);
+  EXPECT_NEAR(run.goodput, 101 * 5 / (5 + 100 * 60.0), 1e-12);
+  EXPECT_NEAR(run.checkpoints.value, 100 * 55 * 60, 1e-6);
 }
 
 // One machine fails at the start and is back after ten hours; nothing else does. Waiting for it

@@ -35,6 +35,15 @@ TEST_F(SimgridOracle, LoneFlowIsExact) {
   }
 }
 
+// 1 MB over 300 GB/s and 1 µs: 4.333 µs, where SimGrid's model for TCP takes 16.62 µs (ADR 2).
+TEST_F(SimgridOracle, IsNoModelOfTcp) {
+  FlowSet flows({model::BytesPerSecond{300e9}});
+  flows.add({.size = {1e6}, .latency = {1e-6}}, Links{0});
+  const auto finish = simgrid_->finish_times(flows);
+  ASSERT_TRUE(finish) << to_text(finish.error());
+  EXPECT_NEAR((*finish)[0].value, 13.0 / 3 * 1e-6, 1e-15);
+}
+
 TEST_F(SimgridOracle, AgreesOnRandomFlows) {
   for (const unsigned seed : {1U, 2U, 3U}) {
     const FlowSet flows =

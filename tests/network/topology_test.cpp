@@ -192,6 +192,22 @@ TEST(Dragonfly, CrossesByTheGroupsCable) {
   EXPECT_EQ(topology.find_link("pod0/spine0", "pod2/spine0").value, -1);  // The wrong spine.
 }
 
+// The same with oversubscription 4, which is of the cables between groups: 25/4 GB/s there; those
+// inside a group stay at 50/2.
+TEST(Dragonfly, NarrowsItsGlobalCablesWithOversubscription) {
+  const Cluster cluster =
+      hopper_cluster({.machines = 3, .gpus = 1, .nics = 1}, FabricKind::Dragonfly);
+  FabricShape shape = fabric_shape(cluster);
+  shape.machines_per_leaf = 1;
+  shape.leaves_per_pod = 1;
+  shape.spines = 2;
+  shape.oversubscription = 4;
+  const Topology topology = built(cluster, shape);
+  Router router(topology);
+  EXPECT_EQ(route_of(router, 0, 2).bandwidth, 6.25_GBps);
+  EXPECT_EQ(topology.link(topology.find_link("leaf0", "pod0/spine1")).bandwidth, 25_GBps);
+}
+
 // 3 × 2 × 2: machine m = x + 3y + 6z. From 0 = (0,0,0) to 11 = (2,1,1), x goes backwards in one
 // step, then y, then z: routers 0, 2, 5, 11. One adapter of 50 GB/s over 6 cables: 8.33 GB/s.
 TEST(Torus, GoesDimensionByDimension) {
@@ -204,6 +220,30 @@ TEST(Torus, GoesDimensionByDimension) {
             "n0/gpu0 -> n0/pcie0 -> n0/nic0 -> router0 -> router2 -> router5 -> router11 -> "
             "n11/nic0 -> n11/pcie0 -> n11/gpu0");
   EXPECT_NEAR(route_of(router, 0, 11).bandwidth.value, 50e9 / 6, 1);
+}
+
+// Its cables by 5: 50 GB/s over 6 and 5.
+TEST(Torus, NarrowsWithOversubscription) {
+  const Cluster cluster = hopper_cluster({.machines = 12, .gpus = 1, .nics = 1}, FabricKind::Torus);
+  FabricShape shape = fabric_shape(cluster);
+  shape.oversubscription = 5;
+  const Topology topology = built(cluster, shape);
+  EXPECT_NEAR(topology.link(topology.find_link("router0", "router2")).bandwidth.value, 50e9 / 30,
+              1e-3);
+}
+
+// Between the sockets of an A100 machine 16 GB/s (NCCL's AMD_BW, src/graph/topo.h), of one with
+// H100 22.
+TEST(Sockets, AreAsFarApartAsNcclTakesThem) {
+  for (const auto& [architecture, bandwidth] :
+       {std::pair{GpuArchitecture::Ampere, 16_GBps}, {GpuArchitecture::Hopper, 22_GBps}}) {
+    Cluster cluster = hopper_cluster({.machines = 1}, FabricKind::Ideal);
+    cluster.groups[0].gpu.architecture = architecture;
+    cluster.groups[0].node.nvlink_topology = NvlinkTopology::None;
+    const Topology topology = built(cluster, fabric_shape(cluster));
+    Router router(topology);
+    EXPECT_EQ(route_of(router, 0, 7).bandwidth, bandwidth);
+  }
 }
 
 // Cutting a cable of a tree with four spines: every route that did not hold it stays, every one

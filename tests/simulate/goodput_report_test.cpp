@@ -88,6 +88,37 @@ TEST(GoodputReport, WarnsWhenNoCheckpointIsWritten) {
   EXPECT_FALSE(warns(hourly, "no checkpoint"));
 }
 
+// Blocking writes of 4 h at a failure every 3 h: Daly's interval is 2.60 h, and nothing holds it at
+// the time of a write, since a blocking checkpoint is durable when it ends.
+TEST(GoodputReport, BlockingCheckpointsLeaveDalysInterval) {
+  const SimulationReport report =
+      run("failures: {mean_time_between_failures: 3 h, span: 54 d, seeds: 100, "
+          "checkpoint: {blocks: 4 h}}\n");
+  EXPECT_EQ(report.goodput->job.interval.value, report.goodput->daly.value);
+  EXPECT_NEAR(report.goodput->daly.value / 3600, 2.60, 0.01);
+  EXPECT_LT(report.goodput->best_simulated.value / 3600, 3.5);
+  EXPECT_FALSE(warns(report, "checkpoints come faster"));
+}
+
+// Writes of 3.12 h in the background, one due every five minutes: they wait for each other, which
+// the closed form knows as time that a checkpoint costs, and the report says so.
+TEST(GoodputReport, WarnsOfCheckpointsThatWaitForEachOther) {
+  const std::string head =
+      "failures: {mean_time_between_failures: 300 d, span: 54 d, seeds: 20, restart: 1 s, "
+      "checkpoint: {storage: 0.01 GB/s, asynchronous: true, interval: ";
+  const SimulationReport often = run(head + "5 min}}\n");
+  const sim::GoodputReport& goodput = *often.goodput;
+  EXPECT_NEAR(goodput.job.checkpoint_durable.value / 3600, 3.12, 0.01);
+  EXPECT_TRUE(warns(often,
+                    "checkpoints come faster than they are written: one is durable after "
+                    "3.12 h"));
+  const double share = 300 / goodput.job.checkpoint_durable.value;
+  EXPECT_NEAR(goodput.expected, share, 0.02 * share);
+  EXPECT_NEAR(goodput.spread.mean, share, 0.1 * share);
+  EXPECT_FALSE(warns(run(head + "4 h}}\n"), "checkpoints come faster"));
+  EXPECT_FALSE(warns(run(head + "auto}}\n"), "checkpoints come faster"));
+}
+
 // A failure every 3 h and repairs of 12 h: four nodes away on average. P(more than 9 away) is the
 // first Poisson tail below 1 % (0.8 %), and with 9 spares hardly anything waits.
 TEST(GoodputReport, SaysHowManySparesWouldDo) {

@@ -287,7 +287,6 @@ TEST(TimedDisturbances, AReductionUnderWayGoesOnAtTheNewRate) {
   }
 }
 
-// SimGrid and our own solver, on links, ways and tasks that change; skipped where it was not built.
 // Under ZeRO 3 the traffic of a link is inside the tasks. What waited for it is traffic, not
 // compute: kernels take as long as without, whenever the window is and however slow the link.
 TEST(TimedDisturbances, OfALinkLeaveKernelsAlone) {
@@ -308,6 +307,7 @@ TEST(TimedDisturbances, OfALinkLeaveKernelsAlone) {
   }
 }
 
+// SimGrid and our own solver, on links, ways and tasks that change; skipped where it was not built.
 TEST(TimedDisturbances, AreTheSameBySimgrid) {
   const EventRecord plain = reduction(run("", "maxmin"));
   const std::int64_t middle_ns = (plain.start.ns + plain.end.ns) / 2;
