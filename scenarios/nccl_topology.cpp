@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -61,6 +62,12 @@ BytesPerSecond socket_bandwidth(const NcclTopology::Cpu& cpu) {
   if (type >= 207) return {40e9};  // Emerald Rapids.
   if (type >= 143) return {22e9};  // Sapphire Rapids.
   return type >= 85 ? BytesPerSecond{10e9} : BytesPerSecond{6e9};
+}
+
+std::string in_gigabytes(BytesPerSecond bandwidth) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", bandwidth.value / 1e9);
+  return text;
 }
 
 class NcclReader {
@@ -145,8 +152,7 @@ class NcclReader {
     const BytesPerSecond bandwidth = pci_bandwidth(speed, static_cast<int>(width));
     if (bandwidth < kSlowest) {
       warn(element, "the link of " + element.attribute_or("busid", "a bridge") + " is '" + speed +
-                        "' × " + std::to_string(width) + " = " +
-                        std::to_string(bandwidth.value / 1e9).substr(0, 4) +
+                        "' × " + std::to_string(width) + " = " + in_gigabytes(bandwidth) +
                         " GB/s, as virtual machines show it: everything behind it is held to that");
     }
     result_.topology.add_cable(

@@ -75,7 +75,7 @@ TEST(Nccl, WarnsOfTheSlowBridge) {
   ASSERT_EQ(read->warnings.size(), 1U);
   EXPECT_EQ(read->warnings[0].line, 3);
   EXPECT_EQ(read->warnings[0].message,
-            "the link of 0000:00:01.0 is '2.5 GT/s' × 1 = 0.18 GB/s, as virtual machines show it: "
+            "the link of 0000:00:01.0 is '2.5 GT/s' × 1 = 0.19 GB/s, as virtual machines show it: "
             "everything behind it is held to that");
   // 12 lanes of 20 GB/s each way through the NVSwitch.
   model::Router router(read->topology);

@@ -22,7 +22,12 @@ struct RandomFlows {
   unsigned seed = 1;
   double stagger = 1e-3;  // Starts are spread over so many seconds.
   bool equal_sizes = false;
+  // Jobs or dimensions that overlap: so many permutations, or rings of different strides.
+  int layers = 1;
 };
+
+// Neighbours, and the same GPU of the next, the third next and the 33rd machine of eight.
+inline constexpr int kRingStrides[] = {1, 8, 24, 264};
 
 inline std::vector<std::pair<int, int>> pairs_of(const RandomFlows& what, int n,
                                                  std::mt19937_64& random) {
@@ -31,14 +36,19 @@ inline std::vector<std::pair<int, int>> pairs_of(const RandomFlows& what, int n,
   for (int i = 0; i < n; ++i) order[static_cast<std::size_t>(i)] = i;
   switch (what.pattern) {
     case Pattern::Ring:
-      for (int i = 0; i < n; ++i) pairs.emplace_back(i, (i + 1) % n);
+      for (int layer = 0; layer < what.layers; ++layer) {
+        const int stride = kRingStrides[layer % 4];
+        for (int i = 0; i < n; ++i) pairs.emplace_back(i, (i + stride) % n);
+      }
       break;
     case Pattern::Permutation:
-      for (int i = n - 1; i > 0; --i) {
-        std::swap(order[static_cast<std::size_t>(i)],
-                  order[random() % static_cast<std::uint64_t>(i + 1)]);
+      for (int layer = 0; layer < what.layers; ++layer) {
+        for (int i = n - 1; i > 0; --i) {
+          std::swap(order[static_cast<std::size_t>(i)],
+                    order[random() % static_cast<std::uint64_t>(i + 1)]);
+        }
+        for (int i = 0; i < n; ++i) pairs.emplace_back(i, order[static_cast<std::size_t>(i)]);
       }
-      for (int i = 0; i < n; ++i) pairs.emplace_back(i, order[static_cast<std::size_t>(i)]);
       break;
     case Pattern::Incast:
       for (int i = 1; i < n; ++i) pairs.emplace_back(i, i % 3);
