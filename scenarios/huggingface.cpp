@@ -83,8 +83,8 @@ std::string first_architecture(HuggingfaceConfig& config) {
 // Reports an architecture that is known not to be a Transformer; whether it is one.
 bool refuse(ReadContext& context, const TreeNode& node, const std::string& path) {
   const TreeNode* type = node.find("model_type");
-  const std::string_view reason =
-      type == nullptr ? std::string_view() : huggingface_refusal(type->text);
+  if (type == nullptr) return false;
+  const std::string_view reason = huggingface_refusal(type->text);
   if (reason.empty()) return false;
   MapReader(context, node, path)
       .error_at(*type, "model_type", quoted(type->text) + ": " + std::string(reason));

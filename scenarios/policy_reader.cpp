@@ -123,6 +123,7 @@ void read_map(MapReader& reader, const std::string& folder, Plan& plan, Remarks&
 
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kSchedules));
   for (const auto& word : kSchedules) names.emplace_back(word.name);
   return names;
 }

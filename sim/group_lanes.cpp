@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/assert.h"
 #include "sim/flow/collective_flows.h"
 
 namespace megatwin::sim {
@@ -82,6 +83,7 @@ std::vector<GroupLane> shifted_lanes(const JobNetwork& network, const std::vecto
     const auto first = std::find_if(members.begin(), members.end(), here);
     const auto inside =
         static_cast<std::size_t>(std::count_if(members.begin(), members.end(), here));
+    MEGATWIN_ASSERT(inside > 0, "the member itself is there");
     const std::size_t outside = count - inside;
     if (outside == 0) continue;
     // The i-th member of a machine goes to its fellow on another, the next one to the machine

@@ -224,9 +224,10 @@ void look_at_more_machines(const Job& job, Trials& trials, PlanRefusal& refusal)
   const int own = job.cluster.groups.front().count;
   for (const int factor : {2, 4}) {
     Job larger = job;
-    larger.cluster.groups.front().count = factor * own;
+    int& machines = larger.cluster.groups.front().count;
+    machines *= factor;
     look_at_decoupled(larger, own_choices(job.plan),
-                      change_of("cluster.nodes[0].count", own, factor * own), 1, trials, refusal);
+                      change_of("cluster.nodes[0].count", own, machines), 1, trials, refusal);
     if (!refusal.nearest.empty()) return;
   }
 }

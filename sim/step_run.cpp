@@ -269,11 +269,11 @@ struct GroupLink {
 std::vector<LinkLoad> with_group_links(std::vector<LinkLoad> links, std::vector<GroupLink> groups,
                                        Instant makespan) {
   constexpr double kPartOfStep = 0.01;
-  for (auto& [from, load] : groups) {
-    if (from > Instant{} && from >= makespan) continue;
-    const auto listed =
-        std::find_if(links.begin(), links.end(),
-                     [&, &name = load.link](const LinkLoad& l) { return l.link == name; });
+  for (GroupLink& group : groups) {
+    if (group.from > Instant{} && group.from >= makespan) continue;
+    LinkLoad& load = group.load;
+    const auto listed = std::find_if(links.begin(), links.end(),
+                                     [&](const LinkLoad& l) { return l.link == load.link; });
     if (listed == links.end()) {
       links.push_back(std::move(load));
     } else if (listed->of_one_collective

@@ -1,5 +1,6 @@
 #include "tests/program_run.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "model/assert.h"
@@ -80,6 +82,25 @@ Outcome ProgramRun::wait() {
   return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
           .out = contents(folder_.path("out")),
           .err = contents(folder_.path("err"))};
+}
+
+Outcome ProgramRun::wait_past_a_stuck_launcher(int processes) {
+  using Clock = std::chrono::steady_clock;
+  auto alive = Clock::now();
+  siginfo_t ended{};
+  const auto here = [&] {
+    ended = {};
+    return waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == 0;
+  };
+  while (here()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (int rank = 0; rank < processes; ++rank) {
+      if (process(rank) != 0) alive = Clock::now();
+    }
+    if (Clock::now() - alive > std::chrono::seconds(10)) ::kill(pid_, SIGKILL);
+  }
+  return wait();
 }
 
 pid_t ProgramRun::process(int rank) const {

@@ -29,6 +29,9 @@ class ProgramRun {
   ProgramRun& operator=(const ProgramRun&) = delete;
 
   Outcome wait();
+  // As wait(), but kills a launcher that is still there ten seconds after the last of so many
+  // processes has gone: Open MPI 4.1 with PMIx 4.2 can lock itself in PMIx_server_finalize().
+  Outcome wait_past_a_stuck_launcher(int processes);
   // The process of this rank of MPI; 0 while it is not there yet, or not any more.
   pid_t process(int rank) const;
   // Whether it was there to be killed.

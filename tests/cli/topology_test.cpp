@@ -63,6 +63,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 TEST(TopologySvg, DrawsCablesPastOthersAsArcs) {
   model::Topology topology;
   std::vector<model::VertexId> gpus;
+  gpus.reserve(4);
   for (int i = 0; i < 4; ++i) {
     gpus.push_back(topology.add_vertex({.kind = model::VertexKind::Gpu,
                                         .name = "machine0/gpu" + std::to_string(i),

@@ -107,6 +107,7 @@ Plan in_order(HostJob& job, const std::vector<int>& backwards) {
   plan.schedule = ScheduleKind::OrderFile;
   plan.pipeline = 2;
   std::vector<std::string> order;
+  order.reserve(16);
   for (int n = 0; n < 8; ++n) order.push_back("F" + std::to_string(n) + ".0");
   for (const int n : backwards) order.push_back("B" + std::to_string(n) + ".0");
   job.orders = {order, order};

@@ -158,8 +158,8 @@ TEST(HuggingfaceFamilies, CountsByHand) {
   EXPECT_EQ(total(R"({"model_type": "cohere2", "hidden_size": 4096, "num_hidden_layers": 32,
       "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
       "intermediate_size": 14336, "vocab_size": 256000, "sliding_window": 4096})"),
-            32LL * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 4096) + 256000LL * 4096 +
-                4096);
+            32 * (2LL * 4096 * 4096 + 2LL * 4096 * 1024 + 3 * 4096 * 14336 + 4096) +
+                256000LL * 4096 + 4096);
   // A feed-forward of two matrices.
   EXPECT_EQ(total(R"({"model_type": "arcee", "hidden_size": 2560, "num_hidden_layers": 36,
       "num_attention_heads": 20, "num_key_value_heads": 4, "head_dim": 128,
@@ -168,22 +168,23 @@ TEST(HuggingfaceFamilies, CountsByHand) {
             36LL * (2 * 2560 * 2560 + 2 * 2560 * 512 + 2 * 2560 * 18432 + 2 * 2560) +
                 2 * 128004LL * 2560 + 2560);
   // Norms of query and key, 128 wide each.
-  EXPECT_EQ(total(R"({"model_type": "hunyuan_v1_dense", "hidden_size": 4096,
+  EXPECT_EQ(
+      total(R"({"model_type": "hunyuan_v1_dense", "hidden_size": 4096,
       "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
       "head_dim": 128, "intermediate_size": 11008, "vocab_size": 290943, "use_qk_norm": true,
       "tie_word_embeddings": false})"),
-            32LL * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 2 * 128 + 3 * 4096 * 11008 + 2 * 4096) +
-                2 * 290943LL * 4096 + 4096);
+      32 * (2LL * 4096 * 4096 + 2LL * 4096 * 1024 + 2LL * 128 + 3LL * 4096 * 11008 + 2LL * 4096) +
+          2 * 290943LL * 4096 + 4096);
   // One dense layer; then router with its bias, 128 experts and 2 shared.
-  const std::int64_t dots_attention = 4LL * 4096 * 4096 + 2 * 128 + 2 * 4096;
+  const std::int64_t dots_attention = 4LL * 4096 * 4096 + 2LL * 128 + 2LL * 4096;
   const std::int64_t dots_expert = 3LL * 4096 * 1408;
   EXPECT_EQ(total(R"({"model_type": "dots1", "hidden_size": 4096, "num_hidden_layers": 62,
       "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128,
       "intermediate_size": 10944, "moe_intermediate_size": 1408, "n_routed_experts": 128,
       "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1, "n_group": 1,
       "topk_group": 1, "vocab_size": 152064, "tie_word_embeddings": false})"),
-            62 * dots_attention + 3LL * 4096 * 10944 + 61 * (130 * dots_expert + 4096 * 128 + 128) +
-                2 * 152064LL * 4096 + 4096);
+            62 * dots_attention + 3LL * 4096 * 10944 +
+                61 * (130 * dots_expert + 4096LL * 128 + 128) + 2 * 152064LL * 4096 + 4096);
   // As granitemoe, with a feed-forward for every token.
   EXPECT_EQ(total(R"({"model_type": "granitemoeshared", "hidden_size": 64,
       "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
