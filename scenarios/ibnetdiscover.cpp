@@ -107,15 +107,17 @@ class FabricReader {
     std::size_t at = 0;
     const auto guid = next_quoted(line, at);
     const auto name = next_quoted(line, at);
-    if (!guid || !name) {
+    const std::size_t ports = line.find_first_of("0123456789");
+    if (!guid || !name || ports == std::string_view::npos) {
       faults_ = {{.file = file_,
                   .line = number,
-                  .message = "a device without its identity and name",
+                  .message = "a device without its number of ports, identity and name",
+                  .allowed = "Switch 40 \"S-guid\" # \"name\"",
                   .source_line = std::string(line)}};
       return false;
     }
     IbFabric::Device device{.guid = *guid, .name = *name, .is_switch = line.starts_with("Switch")};
-    device.ports = number_after(line, line.find_first_of("0123456789"));
+    device.ports = number_after(line, ports);
     device.is_aggregation = name->find("Aggregation Node") != std::string::npos;
     ++(device.is_switch ? fabric_.num_switches : fabric_.num_adapters);
     fabric_.devices.push_back(std::move(device));
@@ -180,11 +182,13 @@ class FabricReader {
     int dangling = 0;
     for (const auto& [device, port] : ports_) {
       const auto peer = vertex_of.find(port.peer);
+      const auto own = vertex_of.find(fabric_.devices[device].guid);
+      if (own == vertex_of.end()) continue;  // A switch that says it is an aggregation node.
       if (peer == vertex_of.end()) {
         if (port.peer.starts_with("S-")) ++dangling;
         continue;
       }
-      model::Link link{.from = vertex_of.at(fabric_.devices[device].guid),
+      model::Link link{.from = own->second,
                        .to = peer->second,
                        .bandwidth = infiniband_rate(port.rate),
                        .kind = model::LinkKind::Fabric};
