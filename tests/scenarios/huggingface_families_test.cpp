@@ -158,7 +158,7 @@ TEST(HuggingfaceFamilies, CountsByHand) {
   EXPECT_EQ(total(R"({"model_type": "cohere2", "hidden_size": 4096, "num_hidden_layers": 32,
       "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
       "intermediate_size": 14336, "vocab_size": 256000, "sliding_window": 4096})"),
-            32 * (2LL * 4096 * 4096 + 2LL * 4096 * 1024 + 3 * 4096 * 14336 + 4096) +
+            32 * (2LL * 4096 * 4096 + 2LL * 4096 * 1024 + 3LL * 4096 * 14336 + 4096) +
                 256000LL * 4096 + 4096);
   // A feed-forward of two matrices.
   EXPECT_EQ(total(R"({"model_type": "arcee", "hidden_size": 2560, "num_hidden_layers": 36,
