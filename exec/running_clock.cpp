@@ -17,7 +17,7 @@ RunningClock::~RunningClock() {
 
 void RunningClock::tick() {
   using Clock = std::chrono::steady_clock;
-  Clock::time_point last = Clock::now();
+  Clock::time_point last = begun_;
   std::unique_lock lock(mutex_);
   while (!end_.wait_for(lock, kTick, [&] { return ends_; })) {
     const Clock::time_point now = Clock::now();

@@ -32,6 +32,8 @@ class RunningClock {
  private:
   void tick();
 
+  // Not the thread's own start, before which the process may be stopped.
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::atomic<Duration::rep> ran_{0}, stopped_{0};
   std::mutex mutex_;
   std::condition_variable end_;

@@ -2,9 +2,11 @@
 // the first wins.
 #include "scenarios/operation_rows.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include <rapidjson/document.h>
@@ -64,7 +66,11 @@ class LineReader {
   void size(const char* key, Integer& value) {
     double number = 0;
     if (!positive(key, number)) return;
-    if (number != std::floor(number) || number > 1e15) return refuse(key, "a whole number");
+    constexpr double kMost =
+        std::min(1e15, static_cast<double>(std::numeric_limits<Integer>::max()));
+    if (number != std::floor(number) || number > kMost) {
+      return refuse(key, "a whole number that a machine could have");
+    }
     value = static_cast<Integer>(number);
   }
 
