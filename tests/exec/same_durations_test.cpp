@@ -1,13 +1,14 @@
 // The host world, whose tasks sleep as long as the simulator's last, picks what the simulator
 // picks. By the wall clock: only durations are taken whose order of picks is that of durations a
 // few milliseconds longer, too, and a busy machine gets several tries.
-#include <optional>
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "exec/host_job.h"
+#include "sim/pipeline_costs.h"
 #include "sim/pipeline_simulation.h"
 #include "tests/exec/decision_runs.h"
 
@@ -16,7 +17,6 @@ namespace {
 
 using model::Instant;
 using model::ProgramSpec;
-using model::TaskKind;
 using policies::Order;
 using tests::OrderChoice;
 using tests::Random;
@@ -60,22 +60,12 @@ ProgramSpec lengthened(ProgramSpec spec, Random& random) {
   return spec;
 }
 
-Instant duration_of(const ProgramSpec& spec, model::StageId stage, const model::Task& task) {
-  const model::ChunkCost& chunk = spec.stages[static_cast<std::size_t>(stage.value)]
-                                      .chunks[static_cast<std::size_t>(task.chunk.value)];
-  switch (task.kind) {
-    case TaskKind::Forward:
-      return chunk.forward;
-    case TaskKind::Backward:
-      return chunk.backward;
-    case TaskKind::BackwardInput:
-      return chunk.backward_input;
-    case TaskKind::BackwardWeight:
-      return chunk.backward_weight;
-    case TaskKind::Recompute:
-      return {};
-  }
-  return {};
+std::chrono::nanoseconds duration_of(const sim::PipelineCosts& costs, const TaskMoment& moment) {
+  int phase = 0;
+  while (costs.shape.kind_of(phase) != moment.task.kind) ++phase;
+  // One rank a stage: they have the same numbers.
+  return std::chrono::nanoseconds(
+      costs.task[costs.task_index(0, moment.rank.value, phase, moment.task.chunk.value)]);
 }
 
 std::vector<Order> simulated_orders(const ProgramSpec& spec, const OrderChoice& choice) {
@@ -88,10 +78,9 @@ std::vector<Order> simulated_orders(const ProgramSpec& spec, const OrderChoice& 
 }
 
 std::vector<Order> host_orders(tests::TinyJob& tiny, const ProgramSpec& spec) {
-  // One rank a stage: they have the same numbers.
+  const sim::PipelineCosts costs = sim::pipeline_costs({sim::replica_class(spec)});
   tiny.job.hooks.before_task = [&](const TaskMoment& moment) {
-    std::this_thread::sleep_for(
-        std::chrono::nanoseconds(duration_of(spec, {moment.rank.value}, moment.task).ns));
+    std::this_thread::sleep_for(duration_of(costs, moment));
   };
   const HostResult result = run_host(tiny.job);
   EXPECT_FALSE(result.fault.has_value());
