@@ -4,7 +4,7 @@
 
 build_packages=(build-essential cmake ninja-build 'ccache?' 'mold?' libyaml-cpp-dev libexpected-dev
                 libfmt-dev libcli11-dev rapidjson-dev libboost-graph-dev libpugixml-dev libsqlite3-dev libgtest-dev
-                libbenchmark-dev 'libopenmpi-dev?' 'openmpi-bin?')
+                libbenchmark-dev 'libopenmpi-dev?' 'openmpi-bin?' 'libsimgrid-dev?')
 jobs=$(nproc)
 
 say() { printf '\n== %s\n' "$*"; }
