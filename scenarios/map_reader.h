@@ -30,6 +30,10 @@ class ReadContext {
   const model::Diagnostics& diagnostics() const { return diagnostics_; }
   // Adds diagnostics that are complete already, such as those of another file.
   void append(const model::Diagnostics& diagnostics);
+  // A diagnostic of this place for somebody else to report; its severity is Error.
+  model::Diagnostic at(Finding finding) const {
+    return diagnostic_at(sources_, std::move(finding));
+  }
 
  private:
   const std::vector<SourceText>& sources_;

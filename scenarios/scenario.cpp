@@ -101,7 +101,13 @@ std::optional<SearchRequest> read_search(MapReader& scenario, const model::Clust
   }
   for (const std::string& key : keys) {
     const TreeNode* values = reader.find(key);
-    if (values != nullptr) request.candidates[key] = scalars_of(reader, *values, key);
+    if (values == nullptr) continue;
+    request.candidates[key] = scalars_of(reader, *values, key);
+    model::Diagnostics& places = request.places[key];
+    places.push_back(reader.context().at({values->position, reader.path_of(key), "", ""}));
+    for (const TreeNode& item : values->items) {
+      places.push_back(reader.context().at({item.position, reader.path_of(key), "", ""}));
+    }
   }
   request.memory_margin = reader.read<double>("memory_margin", read_share);
   request.machines = read_machines(reader, cluster);

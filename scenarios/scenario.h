@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/diagnostic.h"
 #include "model/job.h"
 #include "model/result.h"
 #include "model/training.h"
@@ -30,6 +31,9 @@ struct ScenarioOptions {
 struct SearchRequest {
   std::vector<std::string> fixed;
   std::map<std::string, std::vector<std::string>> candidates;  // Key → values as written.
+  // Key → where they stand, for messages: the key's own value, then each of a list. Diagnostics
+  // that lack their message. Empty in a request that no file made.
+  std::map<std::string, model::Diagnostics> places;
   std::optional<double> memory_margin;  // Share of a GPU's memory that is to stay free.
   std::optional<int> machines;          // Of the first kind, and no others. At most its number.
 };

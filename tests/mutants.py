@@ -222,6 +222,9 @@ def run_mutant(build, mutant):
 
 def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return 0
     path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(root, "build/release")
     build = Build(root, os.path.abspath(path))
     texts = sys.argv[2:] or [""]

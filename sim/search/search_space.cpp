@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "model/assert.h"
@@ -183,7 +186,9 @@ std::string list_of(const Names<Value>& names) {
 // Reads the values of one key; what it cannot read becomes a Diagnostic.
 class ValueReader {
  public:
-  ValueReader(const std::string& file, model::Diagnostics& faults) : file_(file), faults_(faults) {}
+  using Places = std::map<std::string, model::Diagnostics>;
+  ValueReader(const std::string& file, const Places& places, model::Diagnostics& faults)
+      : file_(file), places_(places), faults_(faults) {}
 
   template <class Integer>
   void integers(SpaceKey key, const std::vector<std::string>& texts, std::int64_t min,
@@ -237,6 +242,19 @@ class ValueReader {
          });
   }
 
+  // `place`: 0 for the key's own value, n for the nth of its list.
+  void fault(SpaceKey key, std::size_t place, std::string message, const std::string& allowed) {
+    model::Diagnostic diagnostic{.file = file_, .key = "search." + std::string(name_of(key))};
+    const auto known = places_.find(std::string(name_of(key)));
+    if (known != places_.end() && !known->second.empty()) {
+      // A single value without brackets is the list, too.
+      diagnostic = known->second[place < known->second.size() ? place : 0];
+    }
+    diagnostic.message = std::move(message);
+    diagnostic.allowed = allowed;
+    faults_.push_back(std::move(diagnostic));
+  }
+
  private:
   static std::optional<std::int64_t> integer(const std::string& text) {
     std::int64_t number = 0;
@@ -250,26 +268,19 @@ class ValueReader {
   void read(SpaceKey key, const std::vector<std::string>& texts, const std::string& allowed,
             std::vector<Value>& values, Convert convert) {
     values.clear();
-    for (const std::string& text : texts) {
-      const std::optional<Value> value = convert(text);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::optional<Value> value = convert(texts[i]);
       if (value) {
         add(values, *value);
       } else {
-        faults_.push_back({.file = file_,
-                           .key = "search." + std::string(name_of(key)),
-                           .message = "'" + text + "' is no value of it",
-                           .allowed = allowed});
+        fault(key, i + 1, "'" + texts[i] + "' is no value of it", allowed);
       }
     }
-    if (texts.empty()) {
-      faults_.push_back({.file = file_,
-                         .key = "search." + std::string(name_of(key)),
-                         .message = "lists no value",
-                         .allowed = allowed});
-    }
+    if (texts.empty()) fault(key, 0, "lists no value", allowed);
   }
 
   const std::string& file_;
+  const Places& places_;
   model::Diagnostics& faults_;
 };
 
@@ -516,7 +527,7 @@ model::Result<SearchSpace> search_space(const Job& job, const scenarios::SearchR
   refuse_mixed(job, faults);
   if (!faults.empty()) return model::fail(std::move(faults));
   SearchSpace space = whole_space(job);
-  ValueReader reader(job.name, faults);
+  ValueReader reader(job.name, request.places, faults);
   for (int i = 0; i < kNumSpaceKeys; ++i) {
     const auto key = static_cast<SpaceKey>(i);
     const std::string name(name_of(key));
@@ -524,10 +535,7 @@ model::Result<SearchSpace> search_space(const Job& job, const scenarios::SearchR
     const bool fixed =
         std::find(request.fixed.begin(), request.fixed.end(), name) != request.fixed.end();
     if (fixed && listed != request.candidates.end()) {
-      faults.push_back({.file = job.name,
-                        .key = "search." + name,
-                        .message = "is fixed and listed at once",
-                        .allowed = "one of the two"});
+      reader.fault(key, 0, "is fixed and listed at once", "one of the two");
     } else if (fixed && key == SpaceKey::ExpertTensor) {
       space.expert_tensor = {job.plan.expert_tensor};  // As written: 0 goes on following.
     } else if (fixed && key == SpaceKey::Layers) {

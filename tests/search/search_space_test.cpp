@@ -12,6 +12,7 @@
 #include "model/layer_split.h"
 #include "model/plan_check.h"
 #include "model/rank_layout.h"
+#include "scenarios/scenario.h"
 #include "sim/search/plan_list.h"
 #include "tests/search/search_jobs.h"
 
@@ -44,6 +45,32 @@ TEST(SearchSpace, SaysEveryValueThatAKeyCannotTake) {
   std::set<std::string> keys;
   for (const model::Diagnostic& fault : space.error()) keys.insert(fault.key);
   EXPECT_EQ(keys, (std::set<std::string>{"search.tensor", "search.schedule", "search.zero"}));
+}
+
+// In the file's own lines, and in no file where no file is to blame.
+TEST(SearchSpace, SaysWhereAValueStands) {
+  const auto places = [](const std::string& section, std::vector<std::string> set) {
+    const auto scenario = scenarios::parse_scenario(
+        "a.yaml", yaml_of("gpt-7.5b", 2, "megatron-core", 64) + section, {.set = std::move(set)});
+    EXPECT_TRUE(scenario.has_value());
+    const auto space = sim::search_space(scenario->jobs.front(), *scenario->search);
+    EXPECT_FALSE(space.has_value());
+    std::vector<std::string> found;
+    for (const model::Diagnostic& fault : space.error()) {
+      found.push_back(fault.file + ":" + std::to_string(fault.line) + ":" +
+                      std::to_string(fault.column) + " " + fault.key + " " + fault.message);
+    }
+    return found;
+  };
+  EXPECT_EQ(
+      places("search:\n  tensor: [4, x]\n  zero: y\n  fix: [pipeline]\n  pipeline: [2]\n", {}),
+      (std::vector<std::string>{"a.yaml:6:15 search.tensor 'x' is no value of it",
+                                "a.yaml:9:13 search.pipeline is fixed and listed at once",
+                                "a.yaml:7:9 search.zero 'y' is no value of it"}));
+  const std::vector<std::string> by_option = places("", {"search={tensor: [], zero: [1, z]}"});
+  ASSERT_EQ(by_option.size(), 2u);
+  EXPECT_TRUE(by_option[0].starts_with("--set:")) << by_option[0];
+  EXPECT_TRUE(by_option[1].starts_with("--set:")) << by_option[1];
 }
 
 // Every combination of the values, asked one by one, against the walk that skips whole branches:
