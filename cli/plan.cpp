@@ -26,7 +26,8 @@ using Clock = std::chrono::steady_clock;
 // The scenario with its wish, or every fault.
 model::Result<scenarios::Scenario> load(const PlanArguments& arguments, const std::string& file) {
   model::Diagnostics faults = memory_margin_faults(arguments.memory_margin);
-  auto scenario = scenarios::load_scenario_file(file, {.set = arguments.settings});
+  auto scenario =
+      scenarios::load_scenario_file(file, {.set = arguments.settings, .plan_varies = true});
   if (!scenario) {
     faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
     return model::fail(std::move(faults));

@@ -106,7 +106,8 @@ struct Task {
 
 model::Result<Task> read_task(const SearchArguments& arguments) {
   model::Diagnostics faults = memory_margin_faults(arguments.memory_margin);
-  auto scenario = scenarios::load_scenario_file(arguments.file, {.set = arguments.settings});
+  auto scenario = scenarios::load_scenario_file(arguments.file,
+                                                {.set = arguments.settings, .plan_varies = true});
   if (!scenario) {
     faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
     return model::fail(std::move(faults));

@@ -46,9 +46,12 @@ CLI::Option* add_policy(CLI::App& command, std::vector<std::string>& settings) {
 
 void add_memory_margin(CLI::App& command, double& margin) {
   const auto plain = [](std::string& share) {
-    if (const auto fraction = scenarios::parse_fraction(share)) {
-      share = fmt::format("{}", *fraction);  // "5 %" becomes 0.05.
+    const auto fraction = scenarios::parse_fraction(share);
+    if (!fraction) {
+      return fmt::format(
+          "'{}' is no share of the memory; allowed: from 0 up to, and without, 1, or 5 %", share);
     }
+    share = fmt::format("{}", *fraction);  // "5 %" becomes 0.05.
     return std::string();
   };
   command

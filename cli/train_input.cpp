@@ -1,5 +1,7 @@
 #include "cli/train_input.h"
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/policy_library.h"
@@ -28,9 +30,8 @@ scenarios::ScenarioOptions options_of(const TrainArguments& arguments,
 }
 
 // Where the file and the options say what they say of the model.
-model::Result<exec::ModelPlaces> places_of_model(const std::string& file,
+model::Result<exec::ModelPlaces> places_of_model(const std::string& file, std::string_view text,
                                                  const scenarios::ScenarioOptions& options) {
-  MEGATWIN_TRY(const std::string text, scenarios::read_file(file));
   MEGATWIN_TRY(const auto document, scenarios::scenario_document(file, text, options));
   return scenarios::places_in(document, "model");
 }
@@ -48,8 +49,10 @@ model::Result<TrainInput> read_train_input(const TrainArguments& arguments) {
   TrainInput input;
   MEGATWIN_TRY(input.replay, read_log(arguments.replay));
   const scenarios::ScenarioOptions options = options_of(arguments, input.replay);
+  // Once: what comes through a pipe is gone afterwards.
+  MEGATWIN_TRY(const std::string text, scenarios::read_file(arguments.file));
   MEGATWIN_TRY(const scenarios::Scenario scenario,
-               scenarios::load_scenario_file(arguments.file, options));
+               scenarios::parse_scenario(arguments.file, text, options));
   const model::Job& job = scenario.jobs.front();
   input.name = job.name;
   input.request = {
@@ -63,7 +66,7 @@ model::Result<TrainInput> read_train_input(const TrainArguments& arguments) {
       .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,
       .resume = arguments.resume,
       .weights_from = arguments.weights_from};
-  MEGATWIN_TRY(input.request.model_places, places_of_model(arguments.file, options));
+  MEGATWIN_TRY(input.request.model_places, places_of_model(arguments.file, text, options));
   MEGATWIN_TRY(input.request.policy, policy_of(job.plan));
   input.policy_name = input.request.policy ? name_of(job.plan.schedule) : "list";
   if (input.replay) {

@@ -190,7 +190,10 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
     }
     const std::chrono::milliseconds silence_max = std::max(shared.job.watchdog, kSilence);
     const auto found = carrier->find_lost(silence_max);
+    const auto stopped_in_all = clock().stopped();
+    const auto stopped = std::chrono::floor<std::chrono::milliseconds>(stopped_in_all - stopped_);
     if (!found) {
+      stopped_ = stopped_in_all;  // All others are alive after it.
       return;
     }
     lost_ = found->process;
@@ -200,7 +203,6 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
                                                limit_text(silence_max)
                                          : " is gone");
     // The others may have given this one up meanwhile, and ended.
-    const auto stopped = std::chrono::floor<std::chrono::milliseconds>(clock().stopped());
     if (!found->is_silent && stopped > silence_max / 2) {
       what += "; this process itself was stopped for " + text_of(stopped) + " before";
     }
@@ -242,6 +244,7 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
   }
 
   std::optional<int> lost_;
+  RunningClock::Duration stopped_{};  // Of this process, when all others were last seen alive.
   std::vector<std::chrono::nanoseconds> computed_;  // By local rank, when it last counted.
 };
 

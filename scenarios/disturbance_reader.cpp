@@ -228,16 +228,14 @@ class DisturbanceReader {
 
 }  // namespace
 
-std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
-                                                  const model::Cluster& cluster) {
-  std::vector<model::Disturbance> disturbances;
+std::vector<DisturbanceAt> read_disturbances(MapReader& scenario, const model::Cluster& cluster) {
   std::vector<DisturbanceAt> read;
   const TreeNode* list = scenario.find("disturbances");
-  if (list == nullptr) return disturbances;
+  if (list == nullptr) return read;
   if (list->kind != TreeKind::Sequence) {
     scenario.error_at(*list, "disturbances", "is no list",
                       "- {kind: slow-gpu, rank: 0, factor: 2}");
-    return disturbances;
+    return read;
   }
   for (std::size_t i = 0; i < list->items.size(); ++i) {
     const std::string path = "disturbances[" + std::to_string(i) + "]";
@@ -245,12 +243,11 @@ std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
     if (list->items[i].kind == TreeKind::Null) item.require("kind", "what happens");
     if (list->items[i].kind != TreeKind::Map) continue;
     if (auto disturbance = DisturbanceReader(item, cluster).read()) {
-      read.push_back({*disturbance, &list->items[i], path});
-      disturbances.push_back(*std::move(disturbance));
+      read.push_back({*std::move(disturbance), &list->items[i], path});
     }
   }
   check_parts(scenario, cluster, read);
-  return disturbances;
+  return read;
 }
 
 }  // namespace megatwin::scenarios

@@ -4,17 +4,16 @@
 
 #include <vector>
 
-#include "model/disturbance.h"
 #include "model/hardware.h"
+#include "scenarios/disturbed_parts.h"
 #include "scenarios/map_reader.h"
 
 namespace megatwin::scenarios {
 
 // Reads `disturbances` of the scenario. A GPU may be given as `rank`, which is its number in the
 // cluster, or as `gpu` by its name; either comes out as the name. Names are held against the
-// cluster's topology: disturbed_parts.h.
-std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
-                                                  const model::Cluster& cluster);
+// cluster's topology: disturbed_parts.h. Entries with a fault are reported and left out.
+std::vector<DisturbanceAt> read_disturbances(MapReader& scenario, const model::Cluster& cluster);
 
 }  // namespace megatwin::scenarios
 

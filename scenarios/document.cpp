@@ -66,7 +66,7 @@ std::size_t utf8_length(std::string_view text) {
 
 // Without a byte order mark, and with lines that end in a line feed alone.
 std::string as_unix_writes(std::string_view text) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = without_byte_order_mark(text);
   std::string result;
   result.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -81,6 +81,11 @@ model::Diagnostic file_problem(const std::string& file, std::string message) {
 }
 
 }  // namespace
+
+std::string_view without_byte_order_mark(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
+}
 
 const TreeNode* TreeNode::find(std::string_view key) const {
   for (const TreeEntry& entry : entries) {

@@ -77,6 +77,8 @@ model::Result<std::string> read_file(const std::string& path);
 
 constexpr std::size_t kFileSizeMax = 64U << 20U;
 
+std::string_view without_byte_order_mark(std::string_view text);
+
 // Refuses what is no text: larger than kFileSizeMax, a NUL byte, or bytes that are not UTF-8.
 // Empty when the text is sound.
 model::Diagnostics check_text(const std::string& file, std::string_view text);

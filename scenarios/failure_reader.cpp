@@ -101,7 +101,7 @@ void read_checkpoint(MapReader& failures, FailurePlan& plan) {
   reader.finish();
 }
 
-std::string short_number(double number) {
+std::string rough_number(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", number);
   return text;
@@ -117,11 +117,11 @@ void refuse_endless(MapReader& failures, const TreeNode& node, const FailurePlan
   const double of_a_run = 1 + per_day * plan.span.value / kDay;
   const double runs = plan.seeds + kIntervals * std::min(plan.seeds, 100);
   if (runs * of_a_run <= kFailuresMax) return;
-  const std::string message = short_number(of_a_run) + " failures are expected in the span of " +
-                              short_number(plan.span.value / kDay) + " d, and " +
-                              short_number(runs * of_a_run) + " in the " + short_number(runs) +
+  const std::string message = rough_number(of_a_run) + " failures are expected in the span of " +
+                              rough_number(plan.span.value / kDay) + " d, and " +
+                              rough_number(runs * of_a_run) + " in the " + rough_number(runs) +
                               " runs of all seeds and intervals";
-  const std::string allowed = "at most " + short_number(kFailuresMax) +
+  const std::string allowed = "at most " + rough_number(kFailuresMax) +
                               " in all: a shorter span, fewer seeds, or fewer failures a day";
   std::string key;
   const TreeNode* place = last_given(

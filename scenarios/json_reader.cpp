@@ -180,6 +180,7 @@ class TreeBuilder {
 }  // namespace
 
 model::Result<Document> parse_json(const std::string& file, std::string_view text) {
+  text = without_byte_order_mark(text);  // Not all texts come through read_file().
   model::Diagnostics problems = check_text(file, text);
   if (!problems.empty()) return model::fail(std::move(problems));
   Document document;

@@ -26,20 +26,30 @@ std::optional<Flag> flag_of(const std::string& word) {
   return flag;
 }
 
-// The last line that gives a setting, as flags with dashes or underscores and as keys; 0 where it
-// comes from elsewhere.
+// The last line that gives a setting, as a flag with dashes or underscores or as a key; 0 where it
+// comes from elsewhere. Comments give none.
 int setting_line(std::string_view text, std::string_view name) {
   const auto is_part = [](char c) { return c == '_' || c == '-' || std::isalnum(c & 0x7f) != 0; };
   int line = 1, found = 0;
+  bool in_comment = false;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '\n') ++line;
+    if (text[at] == '\n') {
+      ++line;
+      in_comment = false;
+    }
+    if (text[at] == '#' && (at == 0 || std::isspace(text[at - 1] & 0x7f) != 0)) in_comment = true;
+    if (in_comment) continue;
     const bool after_dashes = at > 1 && text[at - 1] == '-' && text[at - 2] == '-';
     if (at > 0 && is_part(text[at - 1]) && !after_dashes) continue;
     if (text.size() - at < name.size()) break;
     const bool same = std::equal(name.begin(), name.end(), text.begin() + static_cast<long>(at),
                                  [](char a, char b) { return a == b || (a == '_' && b == '-'); });
     const std::size_t end = at + name.size();
-    if (same && (end == text.size() || !is_part(text[end]))) found = line;
+    const std::size_t next = text.find_first_not_of("\"' ", end);
+    const bool is_key = next != std::string_view::npos && (text[next] == ':' || text[next] == '=');
+    if (same && (after_dashes || is_key) && (end == text.size() || !is_part(text[end]))) {
+      found = line;
+    }
   }
   return found;
 }

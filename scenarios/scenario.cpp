@@ -123,8 +123,12 @@ struct Point {
 
 class ScenarioReader {
  public:
-  ScenarioReader(const std::string& file, bool needs_cluster)
-      : file_(file), folder_(folder_of(file)), needs_cluster_(needs_cluster) {}
+  ScenarioReader(const std::string& file, const ScenarioOptions& options)
+      : file_(file),
+        folder_(folder_of(file)),
+        needs_cluster_(options.needs_cluster),
+        plan_varies_(options.plan_varies),
+        sweeps_(!options.sweep.empty()) {}
 
   // Appends the point's job; its problems go to `diagnostics`.
   void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
@@ -165,8 +169,9 @@ class ScenarioReader {
     take_runnable_attention(job, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
-    job.disturbances = read_disturbances(reader, job.cluster);
-    check_imbalance(reader, job);
+    const std::vector<DisturbanceAt> disturbances = read_disturbances(reader, job.cluster);
+    for (const DisturbanceAt& at : disturbances) job.disturbances.push_back(at.disturbance);
+    check_imbalance(reader, job, disturbances, remarks);
     job.seed = static_cast<std::uint64_t>(reader.integer("seed", {.min = 0}).value_or(1));
     job.failures = read_failures(reader, job.cluster, remarks);
     job.facility = read_facility(reader);
@@ -182,16 +187,20 @@ class ScenarioReader {
     return job;
   }
 
-  // The busiest expert-parallel rank cannot have more tokens than routing can give it. A search
-  // looks at other numbers of ranks.
-  static void check_imbalance(MapReader& scenario, const model::Job& job) {
+  // The busiest expert-parallel rank cannot have more tokens than routing can give it. Where other
+  // plans than the file's are looked at, what some number of ranks can have is legal: those that
+  // cannot count what they can.
+  void check_imbalance(MapReader& scenario, const model::Job& job,
+                       const std::vector<DisturbanceAt>& disturbances, Remarks& remarks) const {
     if (!job.transformer.experts || job.transformer.experts->experts_per_token < 1) return;
     const auto& experts = *job.transformer.experts;
-    const int ranks =
-        scenario.has("search") ? static_cast<int>(experts.num_experts) : job.plan.expert;
+    const bool varies = plan_varies_ || sweeps_ || scenario.has("search");
+    const int ranks = varies ? static_cast<int>(experts.num_experts) : job.plan.expert;
     const double most = model::expert_imbalance_max(experts, ranks);
     double all = job.plan.expert_capacity_imbalance;
-    const auto refuse = [&](MapReader& reader, const char* key, double own) {
+    const auto refuse = [&](const TreeNode& map, const std::string& path, const char* key,
+                            double own) {
+      MapReader reader(scenario.context(), map, path);
       const TreeNode* node = reader.find(key);
       if (node == nullptr) return;
       const double allowed = most * own / all;
@@ -204,19 +213,19 @@ class ScenarioReader {
     };
     const TreeNode* plan = scenario.find("plan");
     if (plan != nullptr && all > most) {
-      MapReader reader(scenario.context(), *plan, "plan");
-      return refuse(reader, "expert_capacity_imbalance", all);
+      return refuse(*plan, "plan", "expert_capacity_imbalance", all);
     }
-    const TreeNode* list = scenario.find("disturbances");
-    for (std::size_t i = 0; list != nullptr && i < job.disturbances.size(); ++i) {
-      const model::Disturbance& d = job.disturbances[i];
-      if (d.kind != model::DisturbanceKind::ExpertImbalance || i >= list->items.size()) continue;
-      all *= d.factor;
-      if (all <= most) continue;
-      MapReader reader(scenario.context(), list->items[i],
-                       "disturbances[" + std::to_string(i) + "]");
-      refuse(reader, "factor", d.factor);
+    for (const DisturbanceAt& at : disturbances) {
+      if (at.disturbance.kind != model::DisturbanceKind::ExpertImbalance) continue;
+      all *= at.disturbance.factor;
+      if (all > most) refuse(*at.map, at.path, "factor", at.disturbance.factor);
     }
+    const double counted = model::expert_imbalance_max(experts, job.plan.expert);
+    if (plan_varies_ || all > most || all <= counted) return;
+    remarks.warnings.push_back(
+        "no rank of " + std::to_string(job.plan.expert) + " can have " + factor_text(all) +
+        " times the mean of the tokens: with plan.expert " + std::to_string(job.plan.expert) +
+        " an imbalance of " + factor_text(std::max(counted, 1.0)) + " is counted");
   }
 
   // Fused attention of today's frameworks needs Ampere; on older GPUs the same framework falls
@@ -266,6 +275,8 @@ class ScenarioReader {
   std::string file_;
   std::string folder_;
   bool needs_cluster_;
+  bool plan_varies_;
+  bool sweeps_;
   std::map<std::string, model::GpuProfile> profiles_;
 };
 
@@ -314,7 +325,7 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
   }
   MEGATWIN_TRY(const std::vector<Point> points,
                sweep_points({"", std::move(document)}, options.sweep));
-  ScenarioReader reader(file, options.needs_cluster);
+  ScenarioReader reader(file, options);
   Scenario scenario;
   model::Diagnostics diagnostics;
   for (const Point& point : points) {

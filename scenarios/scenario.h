@@ -25,6 +25,7 @@ struct ScenarioOptions {
   std::vector<std::pair<std::string, std::string>> implied;
   std::vector<std::string> sweep;  // "plan.tensor=1,2,4": one job a value; several multiply.
   bool needs_cluster = true;       // Without one, a real run counts its ranks by the plan.
+  bool plan_varies = false;        // The plans that are looked at have other sizes than the file's.
 };
 
 // The `search:` section: which keys of the plan stay, and which values the others may take.

@@ -140,6 +140,41 @@ void read_experts(MapReader& parent, Transformer& transformer) {
   set(transformer.num_mtp_layers, parent.integer("num_mtp_layers", kOrNone));
 }
 
+// After how many layers the list repeats itself, at least once and but for as few of the dense ones
+// at its beginning as that takes; 0 when it does not.
+std::size_t period_of(const std::vector<bool>& layers) {
+  for (std::size_t first = 0; first < layers.size() && (first == 0 || !layers[first - 1]);
+       ++first) {
+    for (std::size_t period = 1; 2 * period <= layers.size() - first; ++period) {
+      bool repeats = true;
+      for (std::size_t i = first + period; i < layers.size(); ++i) {
+        repeats = repeats && layers[i] == layers[i - period];
+      }
+      if (repeats) return period;
+    }
+  }
+  return 0;
+}
+
+// A list of layers with experts belongs to the depth that it was made for: another depth has its
+// beginning, or goes on in its pattern.
+void fit_expert_layers(MapReader& reader, Transformer& transformer) {
+  std::vector<bool>& layers = transformer.layer_is_moe;
+  const auto wanted = static_cast<std::size_t>(transformer.num_layers);
+  const std::size_t own = layers.size();
+  if (wanted <= own) return layers.resize(wanted);
+  const std::size_t period = period_of(layers);
+  if (period == 0) {
+    const TreeNode* stated = reader.find("num_layers");
+    reader.error_at(stated == nullptr ? reader.node() : *stated, "num_layers",
+                    "the model says for each of " + std::to_string(own) +
+                        " layers whether it has experts, in no pattern that goes on",
+                    "at most " + std::to_string(own));
+    return layers.resize(wanted, true);
+  }
+  for (std::size_t i = own; i < wanted; ++i) layers.push_back(layers[i - period]);
+}
+
 }  // namespace
 
 Transformer transformer_of_family(std::string_view family) {
@@ -162,12 +197,7 @@ void read_transformer_fields(MapReader& reader, Transformer& transformer) {
   read_layer_style(reader, transformer);
   read_latent_attention(reader, transformer);
   read_experts(reader, transformer);
-  // A list of layers with experts belongs to the depth that it was made for.
-  if (static_cast<std::int64_t>(transformer.layer_is_moe.size()) != transformer.num_layers) {
-    transformer.layer_is_moe.resize(
-        transformer.layer_is_moe.empty() ? 0 : static_cast<std::size_t>(transformer.num_layers),
-        true);
-  }
+  if (!transformer.layer_is_moe.empty()) fit_expert_layers(reader, transformer);
 }
 
 void complete_transformer(MapReader& reader, Transformer& transformer,

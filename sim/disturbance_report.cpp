@@ -107,13 +107,11 @@ class Chain {
     const model::FailurePlan& plan = *job_.failures;
     if (plan.storage.value > 0 && plan.storage <= d.rate) {
       return "the storage of failures.checkpoint is no faster than that of slow-storage: it "
-             "changes "
-             "nothing";
+             "changes nothing";
     }
     if (plan.checkpoint_blocks.value > 0 && !plan.asynchronous) {
       return "failures.checkpoint.blocks says how long the job waits for a checkpoint: "
-             "slow-storage "
-             "changes only when it is durable";
+             "slow-storage changes only when it is durable, and how soon the next one can begin";
     }
     return "slow-storage changes checkpoints, not the step: see the weeks of training under "
            "failures";

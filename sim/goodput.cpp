@@ -119,7 +119,7 @@ class Run {
       const bool again = job_.restart_can_fail && next.after.value < outage;
       spend(again ? next.after.value : outage, result_.restarts);
       if (!again) return;
-      count(next);
+      if (now_ < job_.span.value) count(next);
     }
   }
 

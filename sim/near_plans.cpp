@@ -28,24 +28,43 @@ constexpr int kCheckedMax = 3000;
 constexpr int kSimulatedMax = 400;
 constexpr int kDecoupledMax = 100;
 
-// Runs plans until their tasks add up to about two seconds of work; what would go beyond is taken
-// not to run.
+// The share of weight gradients is found by simulating some of them.
+double tasks_of_trial(const Job& job) {
+  constexpr double kSharesTried = 8;
+  const bool looks_for_share =
+      job.plan.schedule == ScheduleKind::Decoupled && job.plan.decoupled.balance_weights;
+  return tasks_of_step(job) * (looks_for_share ? kSharesTried : 1);
+}
+
+// Runs plans until their tasks add up to about two seconds of work, and counts those that would go
+// beyond it.
 class Trials {
  public:
   bool run(const Job& job, const Plan& plan) {
     Job changed = job;
     changed.plan = plan;
-    changed.network = model::NetworkKind::Analytic;  // Whether it runs is no question of the
-                                                     // network.
-    const double tasks = tasks_of_step(changed);
-    if (tasks > left_) return false;
+    // Whether it runs is no question of the network.
+    changed.network = model::NetworkKind::Analytic;
+    const double tasks = tasks_of_trial(changed);
+    if (tasks > left_) {
+      ++too_large_;
+      return false;
+    }
     left_ -= tasks;
     const auto answer = simulate(changed, {.sensitivities = false});
     return std::holds_alternative<SimulationReport>(answer);
   }
 
+  double left() const { return left_; }
+  // Those too large were counted as tried by who asked for them.
+  void tell(PlanRefusal& refusal) const {
+    refusal.others_too_large += too_large_;
+    if (refusal.others_tried) *refusal.others_tried -= too_large_;
+  }
+
  private:
   double left_ = 20e6;
+  int too_large_ = 0;
 };
 
 void add_tried(int tried, PlanRefusal& refusal) {
@@ -253,9 +272,12 @@ void look_near_decoupled(const Job& job, Trials& trials, PlanRefusal& refusal) {
 void look_for_others(const Job& job, PlanRefusal& refusal) {
   Trials trials;
   if (job.plan.schedule == ScheduleKind::UserPolicy) return;
-  if (job.plan.schedule == ScheduleKind::Decoupled)
-    return look_near_decoupled(job, trials, refusal);
-  look_near(job, job.plan, "", trials, refusal);
+  if (job.plan.schedule == ScheduleKind::Decoupled) {
+    look_near_decoupled(job, trials, refusal);
+  } else {
+    look_near(job, job.plan, "", trials, refusal);
+  }
+  trials.tell(refusal);
 }
 
 void look_for_slots(const Job& job, PlanRefusal& refusal) {
@@ -263,15 +285,18 @@ void look_for_slots(const Job& job, PlanRefusal& refusal) {
   if (job.plan.schedule == ScheduleKind::UserPolicy) return;
   Plan more = job.plan;
   Trials trials;
+  const double tasks = tasks_of_trial(job);
   for (int slots = 2 * job.plan.receive_slots;; slots = slots < kMostSlots ? 2 * slots : 0) {
+    if (trials.left() < 2 * tasks) slots = 0;  // What is surest, as the last that can be tried.
     more.receive_slots = slots;
     add_tried(1, refusal);
     if (trials.run(job, more)) {
       refusal.nearest.push_back(
           {more, change_of("policy.receive_slots", job.plan.receive_slots, slots)});
     }
-    if (slots == 0 || !refusal.nearest.empty()) return;
+    if (slots == 0 || !refusal.nearest.empty()) break;
   }
+  trials.tell(refusal);
 }
 
 }  // namespace megatwin::sim

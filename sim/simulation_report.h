@@ -180,6 +180,7 @@ struct PlanRefusal {
   std::vector<Nearest> nearest;            // Legal plans that fit; the nearest first.
   std::optional<SimulationReport> report;  // For "does_not_fit": the numbers all the same.
   std::optional<int> others_tried;         // Plans near this one; nothing when nobody looked.
+  int others_too_large = 0;                // Near ones whose step was too large to be tried.
 };
 
 }  // namespace megatwin::sim

@@ -209,6 +209,7 @@ void write_refusal_members(JsonWriter& json, const sim::PlanRefusal& refusal) {
   }
   json.end_array();
   if (refusal.others_tried) json.member("others_tried", *refusal.others_tried);
+  if (refusal.others_too_large > 0) json.member("others_too_large", refusal.others_too_large);
   json.end_object();
   if (refusal.report) write_report_members(json, *refusal.report);
 }

@@ -215,8 +215,13 @@ std::string terminal_refusal(const sim::PlanRefusal& refusal, const TerminalStyl
   std::string text = alarm(kind, style) + ": " + refusal.message + "\n";
   for (const std::string& reason : refusal.reasons) text += "  - " + reason + "\n";
   if (refusal.nearest.empty() && refusal.others_tried) {
-    text += fmt::format("none of the plans near it is legal and fits; tried: {}\n",
+    text += fmt::format("none of the plans near it is legal and fits; tried: {}",
                         format_count(*refusal.others_tried));
+    if (refusal.others_too_large > 0) {
+      text += fmt::format("; too many tasks a step to be tried: {}",
+                          format_count(refusal.others_too_large));
+    }
+    text += "\n";
   } else if (!refusal.nearest.empty()) {
     text += "nearest plans that are legal and fit:\n";
     for (const auto& near : refusal.nearest) {

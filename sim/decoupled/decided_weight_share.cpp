@@ -6,6 +6,8 @@
 
 #include "sim/decoupled/decoupled_job.h"
 
+// The share with the shortest step that fits, by simulating candidates: from the share that
+// balances a micro-batch, in strides that halve as long as one is better.
 namespace megatwin::sim {
 namespace {
 
@@ -32,18 +34,22 @@ class LeftMicroBatches {
     // Prices of sides depend on whether anything is left, not on how much.
     job.plan.decoupled.weight_share = 1;
     some_ = price_decoupled(job);
+    // A step of years cannot be simulated. The job is refused afterwards, by the same rule.
+    if (endless_decoupled(none_)) return;
+    most_ = endless_decoupled(some_) ? 0 : all();
     try_all({0});
   }
 
   int all() const { return none_.spec.micro_batches; }
   double balanced() const { return all() * balanced_weight_share(none_.spec); }
+  int most() const { return most_; }
   int best() const { return best_; }
 
   // True when one of them is better than all before.
   bool try_all(std::initializer_list<int> counts) {
     bool found = false;
     for (const int left : counts) {
-      if (left < 0 || left > all() || !tried_.emplace(left, Outcome{}).second) continue;
+      if (left < 0 || left > most_ || !tried_.emplace(left, Outcome{}).second) continue;
       const Outcome outcome = tried_[left] = outcome_of(left);
       if (left != best_ && !outcome.better_than(tried_[best_])) continue;
       found = left != best_;
@@ -61,6 +67,7 @@ class LeftMicroBatches {
   }
 
   DecoupledJob none_, some_;
+  int most_ = -1;  // Micro-batches that can be left; -1: not one case can be simulated.
   std::map<int, Outcome> tried_;
   int best_ = 0;
 };
@@ -71,6 +78,7 @@ double decided_weight_share(const Job& job) {
   const model::DecoupledPlan& plan = job.plan.decoupled;
   if (!plan.balance_weights) return plan.weight_share;
   LeftMicroBatches left(job);
+  if (left.most() <= 0) return 0;
   const double balanced = left.balanced();
   left.try_all({static_cast<int>(std::floor(balanced)), static_cast<int>(std::ceil(balanced))});
   for (auto stride = static_cast<int>(std::bit_floor(static_cast<unsigned>(left.all())));

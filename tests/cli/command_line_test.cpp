@@ -172,6 +172,7 @@ TEST_F(CommandLine, AMarginMayBeInPercent) {
   EXPECT_FALSE(has(err("0.05"), "margin")) << err("0.05");
   EXPECT_TRUE(has(err("100 %"), "--memory-margin: error: is no share")) << err("100 %");
   EXPECT_TRUE(has(err("5 GB"), "--memory-margin")) << err("5 GB");
+  EXPECT_TRUE(has(err("150 %"), "'150 %' is no share of the memory")) << err("150 %");
 }
 
 // A record is no description; the command that reads it is named.

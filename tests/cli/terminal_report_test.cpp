@@ -99,6 +99,9 @@ TEST(TerminalReport, RefusalWithoutNeighboursSaysSoWhereTheyWereLookedFor) {
   refusal.others_tried = 17;
   const std::string looked = terminal_refusal(refusal);
   EXPECT_TRUE(has(looked, "none of the plans near it is legal and fits; tried: 17\n")) << looked;
+  refusal.others_too_large = 3;
+  const std::string large = terminal_refusal(refusal);
+  EXPECT_TRUE(has(large, "tried: 17; too many tasks a step to be tried: 3\n")) << large;
 }
 
 TEST(TerminalComparison, ShowsRunsSideBySideWithScaling) {

@@ -102,6 +102,33 @@ TEST(Goodput, AddsUp) {
   }
 }
 
+// Only failures inside the span count, also those of a restart that the span cuts off.
+TEST(Goodput, CountsNoFailureAfterTheSpan) {
+  GoodputJob job{.failures = {{.part = "gpu", .per_day = 48}}, .span = kDay};
+  job.interval = kHour;
+  job.detection = 20 * kMinute;
+  job.restart = 2 * kHour;
+  int ends_in_restart = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    sim::FailureSource source(job.failures, seed);
+    const double span = job.span.value, outage = (job.detection + job.restart).value;
+    int failures = 0;
+    double now = 0;
+    while ((now += source.next().after.value) < span) {
+      ++failures;
+      double next = 0;
+      while (now < span && (next = source.next().after.value) < outage) {
+        now += next;
+        failures += now < span ? 1 : 0;
+        ends_in_restart += now < span ? 0 : 1;
+      }
+      now += outage;
+    }
+    EXPECT_EQ(simulate_goodput(job, seed).failures, failures) << seed;
+  }
+  EXPECT_GT(ends_in_restart, 20);
+}
+
 // 1,000 seeds: the closed form lies between the 5th and the 95th part in a hundred, and the mean
 // over 54 days (about 400 failures each) is within half a point of it.
 TEST(Goodput, BracketsTheClosedForm) {

@@ -285,5 +285,34 @@ TEST(BadInput, AnotherDepthKeepsTheShareOfWindows) {
   EXPECT_DOUBLE_EQ(share(", num_layers: 1"), 1);
 }
 
+// Every second layer has experts, after a dense one; or a list without a pattern.
+TEST(BadInput, AnotherDepthKeepsThePatternOfExperts) {
+  const tests::TemporaryFolder folder;
+  const auto experts = [&](const std::string& which, const std::string& more) {
+    const std::string config = folder.path("config.json");
+    std::ofstream(config) << R"({"model_type": "qwen3_moe", "hidden_size": 64,
+        "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 16, "intermediate_size": 128, "vocab_size": 128, "moe_intermediate_size": 32,
+        "num_experts": 8, "num_experts_per_tok": 2, "tie_word_embeddings": false, )"
+                          << which << "}";
+    const auto jobs = load_scenario("scenarios/mixtral-8x7b-h100.yaml",
+                                    {.set = {"model={hf: '" + config + "'" + more + "}"}});
+    if (!jobs) return to_text(jobs.error());
+    std::string layers;
+    for (int i = 0; i < jobs->front().transformer.num_layers; ++i) {
+      layers += jobs->front().transformer.is_moe_layer(i) ? 'E' : '-';
+    }
+    return layers;
+  };
+  const std::string step = R"("decoder_sparse_step": 2)";
+  EXPECT_EQ(experts(step, ""), "-E-E-E");
+  EXPECT_EQ(experts(step, ", num_layers: 4"), "-E-E");
+  EXPECT_EQ(experts(step, ", num_layers: 11"), "-E-E-E-E-E-");
+  EXPECT_EQ(experts(R"("mlp_only_layers": [0])", ", num_layers: 9"), "-EEEEEEEE");
+  const std::string bare = experts(R"("mlp_only_layers": [0, 1, 3])", ", num_layers: 8");
+  EXPECT_NE(bare.find("the model says for each of 6 layers"), std::string::npos) << bare;
+  EXPECT_NE(bare.find("allowed: at most 6"), std::string::npos) << bare;
+}
+
 }  // namespace
 }  // namespace megatwin::scenarios

@@ -47,6 +47,11 @@ TEST(JsonReader, SaysWhereItIsNoJson) {
             "1 error; nothing was run\n");
 }
 
+TEST(JsonReader, PassesOverAByteOrderMark) {
+  EXPECT_EQ(problems_of("\xEF\xBB\xBF{}"), "accepted");
+  EXPECT_NE(problems_of("\xEF\xBB{}"), "accepted");
+}
+
 // Quirk: RapidJSON accepts a key twice.
 TEST(JsonReader, ReportsARepeatedKey) {
   EXPECT_EQ(problems_of("{\"a\": 1, \"a\": 2}"),

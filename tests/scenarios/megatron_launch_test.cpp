@@ -246,7 +246,8 @@ TEST(MegatronLaunch, RefusesValuesThatCannotBeRead) {
       "  --num-layers 24 --hidden-size --num-attention-heads 16 \\\n"
       "  --tensor-model-parallel-size 1e18 --num-experts -2 \\\n"
       "  --context_parallel_size=abc --micro-batch-size 0 --pipeline-model-parallel-size 99999 \\\n"
-      "  --ffn-hidden-size 4096\n";
+      "  --ffn-hidden-size 4096\n"
+      "# later: micro_batch_size 4\necho tensor_model_parallel_size is large\n";
   const auto launch = scenarios::read_megatron_launch("run.sh", text, LaunchKind::Megatron);
   ASSERT_FALSE(launch);
   const std::string faults = model::to_text(launch.error());

@@ -228,8 +228,41 @@ TEST(Scenario, TakesAnImbalanceThatRoutingCanGive) {
   ASSERT_FALSE(two);
   EXPECT_NE(to_text(two.error()).find("allowed: 1\n"), std::string::npos) << to_text(two.error());
   // A search looks at more ranks than the file's plan has.
-  EXPECT_TRUE(
-      parse_scenario("job.yaml", text + "search: {expert: [2, 8]}\n", {.set = {"plan.expert=2"}}));
+  const auto searched =
+      parse_scenario("job.yaml", text + "search: {expert: [2, 8]}\n", {.set = {"plan.expert=2"}});
+  ASSERT_TRUE(searched);
+  ASSERT_EQ(searched->jobs.front().warnings.size(), 1u);
+  EXPECT_EQ(searched->jobs.front().warnings.front(),
+            "no rank of 2 can have 4 times the mean of the tokens: with plan.expert 2 an imbalance "
+            "of 2 is counted");
+  // As `search` and `plan` read it without the section; they do not run the file's own plan.
+  const auto varied =
+      parse_scenario("job.yaml", text, {.set = {"plan.expert=2"}, .plan_varies = true});
+  ASSERT_TRUE(varied);
+  EXPECT_TRUE(varied->jobs.front().warnings.empty());
+  EXPECT_FALSE(parse_scenario("job.yaml", text,
+                              {.set = {"plan.expert_capacity_imbalance=5"}, .plan_varies = true}));
+  const auto swept = parse_scenario("job.yaml", text, {.sweep = {"plan.expert=1,4,8"}});
+  ASSERT_TRUE(swept);
+  std::vector<std::size_t> warnings;
+  for (const model::Job& job : swept->jobs) warnings.push_back(job.warnings.size());
+  EXPECT_EQ(warnings, (std::vector<std::size_t>{1, 0, 0}));
+}
+
+// Entries before it that cannot be read do not move the place.
+TEST(Scenario, RefusesAnImbalanceAtItsOwnEntry) {
+  const auto scenario =
+      parse_scenario("job.yaml",
+                     "model: {name: mixtral-8x7b}\ncluster: {nodes: 1 of dgx-h100}\n"
+                     "plan: {global_batch: 8, expert: 8}\n"
+                     "disturbances:\n  - {kind: slow-gpux, rank: 0, factor: 5}\n"
+                     "  - {kind: expert-imbalance, factor: 9}\n",
+                     {});
+  ASSERT_FALSE(scenario);
+  ASSERT_EQ(scenario.error().size(), 2u);
+  EXPECT_EQ(scenario.error()[0].line, 5);
+  EXPECT_EQ(scenario.error()[1].line, 6);
+  EXPECT_EQ(scenario.error()[1].key, "disturbances[1].factor");
 }
 
 TEST(Scenario, ReadsAModelFromItsFields) {

@@ -1,4 +1,6 @@
 // What a refusal offers instead: whether somebody looked, and that every plan offered runs.
+#include "sim/near_plans.h"
+
 #include <string>
 #include <variant>
 
@@ -71,6 +73,8 @@ TEST(NearPlans, OfAGiantBatchAreBoundedInWork) {
     tasks += sim::tasks_of_step(other);
   }
   EXPECT_LE(tasks, 20e6);
+  EXPECT_TRUE(refusal.nearest.empty());  // 160e6 samples of 2 stages: at least 2 tasks a sample.
+  EXPECT_GT(refusal.others_too_large, 0);
 }
 
 // A backward rank of half the model holds 13e9 / 2 · 18 B = 117 GB of states, one of two 59 GB.
@@ -160,6 +164,21 @@ TEST(NearPlans, OfRanksThatWaitForEachOtherHaveMoreSlots) {
   EXPECT_EQ(refusal.nearest.front().change, "policy.receive_slots 1 → 2");
   EXPECT_EQ(refusal.others_tried, 1);
   EXPECT_FALSE(refusal_of(job, false).others_tried);
+}
+
+// Ten million tasks a step: two tries would go beyond what is allowed, so that the one is without a
+// limit. With a limit of any number of slots below that of the micro-batches they still wait.
+TEST(NearPlans, OfAGiantOrderGoWithoutSlots) {
+  model::Job job =
+      job_from("model: {name: gpt2}\n" + std::string(kEightH100) +
+               "plan: {tensor: 4, pipeline: 2, data: 1, micro_batch: 1, global_batch: 3000000}\n");
+  job.plan.receive_slots = 1;
+  sim::PlanRefusal refusal;
+  sim::look_for_slots(job, refusal);
+  ASSERT_EQ(refusal.nearest.size(), 1U);
+  EXPECT_EQ(refusal.nearest.front().change, "policy.receive_slots 1 → 0");
+  EXPECT_EQ(refusal.others_tried, 1);
+  EXPECT_EQ(refusal.others_too_large, 0);
 }
 
 }  // namespace

@@ -51,6 +51,18 @@ TEST(StepLimit, NamesTheTermThatTakesYears) {
                  "pipeline traffic");
 }
 
+// Also where the share of weight gradients is looked for by simulating.
+TEST(StepLimit, DecoupledStepsOfYearsAreRefused) {
+  const std::string job =
+      "model: {name: gpt-7.5b}\n"
+      "hardware: {gpus: {slow: {like: A100-SXM4-80GB, fp16: 1 FLOP/s, bf16: 1 FLOP/s, "
+      "fp32: 1 FLOP/s, tf32: 1 FLOP/s}}}\n"
+      "cluster: {nodes: [{gpu: slow, gpus: 8, count: 2}]}\n"
+      "plan: {tensor: 2, pipeline: 4, data: 1, micro_batch: 1, global_batch: 64}\n"
+      "policy: {schedule: fbd, feed: activations, weight_gradients_on_forward: ";
+  for (const char* share : {"auto", "0", "0.5"}) expect_endless(job + share + "}\n", "");
+}
+
 // Eight micro-batches whose sends hold the lane for at least a latency of 1e5 s each.
 TEST(StepLimit, LongStepsBelowItAreSimulated) {
   const auto report =
