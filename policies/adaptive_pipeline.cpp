@@ -1,7 +1,7 @@
 #include "policies/adaptive_pipeline.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <tuple>
 
 #include "policies/dynamic_pipeline.h"
@@ -40,54 +40,64 @@ void AdaptivePipelinePolicy::start_step(const Observation& observation) {
   stage_ = observation.program.stage.value;
   progress_.assign(static_cast<std::size_t>(micro_batches_), {});
   measure_memory(observation);
-  widest_ = micro_batches_;
-  smallest_fits_ = true;
-  if (memory_is_bounded()) {
-    widest_ = widest_block();
-    smallest_fits_ = held_by_blocks(stages_, 2 * (stages_ - 1 - stage_)) <= room_;
+  choose_rule(observation);
+}
+
+// Rules and blocks must be the same on all ranks, so they follow from what all can count on; of a
+// rank that is told nothing, as if the others were like it.
+void AdaptivePipelinePolicy::choose_rule(const Observation& observation) {
+  EqualMemory shared = options_.equal_memory;
+  if (shared.micro_batches == 0 || options_.live_activations_max > 0) {
+    const BatchMemory own = memory_as_of(0);
+    shared = {.micro_batches = std::max(own.whole_micro_batches(), 1),
+              .block_width = widest_blocks({own})};
   }
+  entered_max_ = shared.micro_batches;
+  ahead_max_ = std::max(stages_, entered_max_) - stage_;
+  deep_ = std::min(shared.block_width, micro_batches_);
+  broad_ = std::min(2 * stages_, micro_batches_);
   if (observation.receive_slots > 0) {
-    keep_to_slots(observation.receive_slots, shape.placement);
+    keep_to_slots(observation, shared.micro_batches < micro_batches_);
+  } else if (memory_is_bounded()) {
+    broad_ = std::clamp(widest_block(), deep_, broad_);
   }
 }
 
-// A slot is free again when the task that takes its message is done. With one, link and task work
-// in turn, which is slower than tasks alone: such links are always full.
-void AdaptivePipelinePolicy::keep_to_slots(int slots, model::ChunkPlacement placement) {
-  if (placement == model::ChunkPlacement::Fold) {
+// With one slot, link and task work in turn, so that no traversal outruns a slow link: it is as in
+// depth always, where interleaved 1F1B has an order for the batch with no more held than that.
+void AdaptivePipelinePolicy::keep_to_slots(const Observation& observation, bool memory_is_short) {
+  const bool one_slot = observation.receive_slots == 1;
+  if (observation.program.shape.placement == model::ChunkPlacement::Fold) {
     rule_ = Rule::WholeMicroBatches;
+  } else {
+    rule_ = memory_is_short || one_slot ? Rule::InOrder : Rule::ByCredits;
+  }
+  links_switch_ = rule_ == Rule::ByCredits || (rule_ == Rule::InOrder && one_slot);
+  if (rule_ != Rule::ByCredits) broad_ = deep_;
+  if (!links_switch_) traversal_ = Traversal::Depth;
+  if (memory_is_short || rule_ == Rule::WholeMicroBatches) {
     return;
   }
-  rule_ = memory_is_bounded() || slots == 1 ? Rule::InOrder : Rule::ByCredits;
-  if (!memory_is_bounded()) {
-    sizes_.assign(sizes_.size(), 1);  // In activations, which are equally many on all ranks.
-    room_ = std::int64_t{micro_batches_} * chunks_;
-  }
-  // One byte at least, so that whether something is overtaken can be seen by its size.
-  for (std::int64_t& size : sizes_) size = std::max<std::int64_t>(size, 1);
-  sum_up_sizes();
-  const std::int32_t width = std::min(stages_, micro_batches_);
-  depth_room_ = std::min(room_, held_by_blocks(width, 2 * (stages_ - 1)));
-  if (slots == 1) room_ = depth_room_;
-  traversal_ = rule_ == Rule::InOrder ? Traversal::Depth : Traversal::Breadth;
-  const std::int64_t before_last = micro_batch_size_ - sizes_.back();
-  const std::int64_t fit = before_last == 0 ? width : (room_ - sizes_.back()) / before_last;
-  depth_width_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(fit, 1, width));
+  sizes_.assign(sizes_.size(), 1);  // In activations, which are equally many on all ranks.
+  micro_batch_size_ = chunks_;
+  room_ = std::int64_t{micro_batches_} * chunks_;
+  depth_room_ = std::min(room_, held_by_blocks(memory_as_of(0), deep_, 2 * (stages_ - 1)));
+  overtakes_in_slots_ = one_slot;
+  if (one_slot && is_order_of_interleaved()) room_ = depth_room_;
+}
+
+BatchMemory AdaptivePipelinePolicy::memory_as_of(std::int32_t stage) const {
+  return {.sizes = sizes_,
+          .room = room_,
+          .micro_batches = micro_batches_,
+          .stages = stages_,
+          .stage = stage};
 }
 
 // Whole bytes, so that sums do not depend on their order; or activations, when those are bounded.
 void AdaptivePipelinePolicy::measure_memory(const Observation& observation) {
   const model::Program& program = observation.program;
-  if (!options_.equal_memory.sizes.empty() && observation.receive_slots > 0) {
-    sizes_ = options_.equal_memory.sizes;
-    room_ = options_.equal_memory.room;
-    sum_up_sizes();
-    return;
-  }
-  sizes_.clear();
-  for (const model::ChunkMemory& memory : program.chunk_memory) {
-    sizes_.push_back(static_cast<std::int64_t>(std::ceil(size_of_chunk(memory).value)));
-  }
+  sizes_ = sizes_of_chunks(program);
   room_ = static_cast<std::int64_t>(room_of(program, observation.memory_limit).value);
   if (options_.live_activations_max > 0) {
     const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
@@ -95,40 +105,7 @@ void AdaptivePipelinePolicy::measure_memory(const Observation& observation) {
     room_ = std::min<std::int64_t>(fit, options_.live_activations_max);
     std::fill(sizes_.begin(), sizes_.end(), 1);
   }
-  sum_up_sizes();
-}
-
-void AdaptivePipelinePolicy::sum_up_sizes() {
-  micro_batch_size_ = 0;
-  held_while_passing_ = 0;
-  for (const std::int64_t size : sizes_) {
-    micro_batch_size_ += size;
-    held_while_passing_ += micro_batch_size_;
-  }
-}
-
-// What is held at most when blocks of `size` go as in interleaved 1F1B: (v−1)·size + lead forwards,
-// then forwards and backwards in turn.
-std::int64_t AdaptivePipelinePolicy::held_by_blocks(std::int32_t size, std::int32_t lead) const {
-  const auto chunks = static_cast<std::size_t>(chunks_);
-  std::vector<std::int64_t> forwards;
-  std::vector<std::int64_t> backwards;
-  for (std::int32_t first = 0; first < micro_batches_; first += size) {
-    const auto width = static_cast<std::size_t>(std::min(size, micro_batches_ - first));
-    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-      forwards.insert(forwards.end(), width, sizes_[chunk]);
-      backwards.insert(backwards.end(), width, sizes_[chunks - 1 - chunk]);
-    }
-  }
-  const std::int64_t ahead = std::int64_t{chunks_ - 1} * size + lead;
-  std::int64_t held = 0;
-  std::int64_t most = 0;
-  for (std::int64_t n = 0; n < std::ssize(forwards); ++n) {
-    held += forwards[static_cast<std::size_t>(n)];
-    held -= n > ahead ? backwards[static_cast<std::size_t>(n - ahead - 1)] : 0;
-    most = std::max(most, held);
-  }
-  return most;
+  micro_batch_size_ = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
 }
 
 // As the first stage would have it, since blocks should be alike on all.
@@ -137,7 +114,7 @@ std::int32_t AdaptivePipelinePolicy::widest_block() const {
   std::int32_t above = micro_batches_ + 1;
   while (fits + 1 < above) {
     const std::int32_t size = (fits + above) / 2;
-    (held_by_blocks(size, 2 * (stages_ - 1)) <= room_ ? fits : above) = size;
+    (held_by_blocks(memory_as_of(0), size, 2 * (stages_ - 1)) <= room_ ? fits : above) = size;
   }
   return fits;
 }
@@ -151,9 +128,9 @@ std::optional<model::TaskId> AdaptivePipelinePolicy::pick(const Observation& obs
     return std::nullopt;
   }
   messages_wait_ = observation.receive_slots > 0 && forwards_wait(observation);
-  if (rule_ == Rule::ByCredits) {
+  if (links_switch_) {
     switch_by_credits();
-  } else if (rule_ != Rule::InOrder) {
+  } else if (rule_ == Rule::Overtaking) {
     switch_by_memory();
   }
   const std::optional<model::TaskId> best = best_of(observation);
@@ -180,18 +157,28 @@ void AdaptivePipelinePolicy::switch_by_credits() {
   if (pressure_ <= kLinksFree) traversal_ = Traversal::Breadth;
 }
 
-std::int32_t AdaptivePipelinePolicy::next_block_size() const {
-  if (!smallest_fits_) {
-    return 1;
+// As in 1F1B and its interleaved form; in a fold after each gradient.
+bool AdaptivePipelinePolicy::is_turn_of_forwards() const {
+  if (rule_ == Rule::WholeMicroBatches) {
+    return after_gradient_;
   }
-  return traversal_ == Traversal::Breadth ? widest_ : std::min(stages_, widest_);
+  return ahead_ <= forwards_ahead();
+}
+
+std::int32_t AdaptivePipelinePolicy::forwards_ahead() const {
+  const std::int32_t stages_behind = stages_ - 1 - stage_;
+  return chunks_ == 1 ? stages_behind : 2 * stages_behind + (chunks_ - 1) * next_block_size();
+}
+
+std::int32_t AdaptivePipelinePolicy::next_block_size() const {
+  return traversal_ == Traversal::Breadth ? broad_ : deep_;
 }
 
 // The block of a micro-batch; of those behind all that were begun, the next one as it would be.
 // What is over when the batch is divided goes first: a narrow block leaves gaps, which the next one
 // fills.
 AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::block_of(std::int32_t micro_batch) const {
-  if (rule_ == Rule::InOrder || rule_ == Rule::ByCredits) {
+  if (rule_ != Rule::Overtaking) {
     return fixed_block_of(micro_batch);
   }
   for (const Block& block : blocks_) {
@@ -208,7 +195,12 @@ AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::block_of(std::int32_t micr
 // The same on all ranks in depth, so that they agree on an order.
 AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::fixed_block_of(
     std::int32_t micro_batch) const {
-  const std::int32_t width = traversal_ == Traversal::Breadth ? micro_batches_ : depth_width_;
+  const std::int32_t width = next_block_size();
+  if (rule_ == Rule::InOrder && !overtakes_in_slots_) {
+    const EqualBlocks blocks(micro_batches_, width);
+    const std::int32_t n = blocks.block_of(micro_batch);
+    return {blocks.begin(n), blocks.begin(n + 1)};
+  }
   const std::int32_t over = micro_batches_ % width;
   if (micro_batch < over) {
     return {0, over};
@@ -219,7 +211,7 @@ AdaptivePipelinePolicy::Block AdaptivePipelinePolicy::fixed_block_of(
 
 std::optional<model::TaskId> AdaptivePipelinePolicy::best_of(const Observation& observation) const {
   using Key = std::tuple<int, std::int32_t, std::int32_t, std::int32_t>;
-  const bool forwards_turn = after_gradient_ && !messages_wait_;
+  const bool forwards_turn = is_turn_of_forwards() && !messages_wait_;
   const auto key_of = [&](const Task& task) {
     const bool forward = task.kind == TaskKind::Forward;
     const int urgency = carries_gradient(task.kind) ? 1 : forward ? (forwards_turn ? 0 : 2) : 3;
@@ -244,32 +236,63 @@ std::optional<model::TaskId> AdaptivePipelinePolicy::best_of(const Observation& 
 
 bool AdaptivePipelinePolicy::may_run(const Task& forward) const {
   switch (rule_) {
-    case Rule::ByMemory:
-      return fits(forward);
+    case Rule::Overtaking:
+      return !runs_too_far_ahead() && fits(forward);
     case Rule::WholeMicroBatches:
-      return forward.chunk.value > 0 || entered_ == 0 ||
-             (entered_ + 1) * micro_batch_size_ <= room_;
+      return forward.chunk.value > 0 || entered_ < entered_max_;
     case Rule::InOrder:
-      return is_in_order(forward, room_);
+      return !runs_too_far_ahead() && is_in_order(forward);
     case Rule::ByCredits:
       return traversal_ == Traversal::Breadth || !enters_pipeline(forward) ||
-             is_in_order(forward, depth_room_);
+             held_ + size_of(forward.chunk.value) <= depth_room_;
   }
   return false;
 }
 
-// A forward may be overtaken if there is room for all that comes before the last chunk of the one
-// that overtakes: no rank has then to leave it in a slot where it keeps out what it has overtaken.
-// What has not entered yet waits while messages do.
-bool AdaptivePipelinePolicy::is_in_order(const Task& forward, std::int64_t room) const {
-  if (overtaken_by(forward) == 0) {
-    return forward.micro_batch.value == oldest_ || held_ + size_of(forward.chunk.value) <= room;
+// All ranks take forwards in the same order, so that no message lies in a slot before its turn.
+// Only with memory for all may one be overtaken, if there is room for everything that comes before
+// the last chunk of the one that overtakes; what has not entered yet then waits while messages do.
+bool AdaptivePipelinePolicy::is_in_order(const Task& forward) const {
+  if (is_next(forward)) {
+    return !waits_for_turn(forward) &&
+           (forward.micro_batch.value == oldest_ || held_ + size_of(forward.chunk.value) <= room_);
   }
-  if (enters_pipeline(forward) && messages_wait_) {
+  if (!overtakes_in_slots_ || (enters_pipeline(forward) && messages_wait_)) {
     return false;
   }
   const Task last{TaskKind::Forward, forward.micro_batch, {chunks_ - 1}};
-  return held_ + overtaken_by(last) + sizes_.back() <= room;
+  return held_ + overtaken_by(last) + sizes_.back() <= room_;
+}
+
+// Whether every forward before it in the order that is striven for has been picked.
+bool AdaptivePipelinePolicy::is_next(const Task& forward) const {
+  const Block block = block_of(forward.micro_batch.value);
+  for (std::int32_t other = oldest_; other < block.end; ++other) {
+    const std::int32_t before = other < block.first                 ? chunks_
+                                : other < forward.micro_batch.value ? forward.chunk.value + 1
+                                                                    : forward.chunk.value;
+    if (progress(other).forwards < before) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// While links are full, a micro-batch enters a rank when interleaved 1F1B would let it, if that has
+// an order for the batch: what runs ahead of that fills the link before what others wait for.
+bool AdaptivePipelinePolicy::waits_for_turn(const Task& forward) const {
+  if (!links_switch_ || traversal_ != Traversal::Depth || forward.chunk.value > 0 || chunks_ == 1 ||
+      !is_order_of_interleaved()) {
+    return false;
+  }
+  const std::int32_t first = block_of(forward.micro_batch.value).first;
+  return first * chunks_ + forward.micro_batch.value - first > gradients_ + forwards_ahead();
+}
+
+// With one chunk a rank and short memory: what the first rank lets in is all that there is, and a
+// forward that runs ahead makes a gradient wait that would let in more.
+bool AdaptivePipelinePolicy::runs_too_far_ahead() const {
+  return chunks_ == 1 && memory_is_bounded() && ahead_ >= ahead_max_;
 }
 
 bool AdaptivePipelinePolicy::fits(const Task& forward) const {
@@ -279,10 +302,6 @@ bool AdaptivePipelinePolicy::fits(const Task& forward) const {
   }
   if (micro_batch >= block_of(micro_batch).end || !is_safe(forward)) {
     return false;
-  }
-  if (memory_is_bounded() && next_block_size() == 1 && chunks_ > 1) {
-    const bool enters = forward.chunk.value == 0;
-    return !enters || (entered_ + 1) * held_while_passing_ <= chunks_ * room_;
   }
   return !memory_is_bounded() ||
          held_ + size_of(forward.chunk.value) + overtaken_by(forward) <= room_;
@@ -331,6 +350,8 @@ std::int64_t AdaptivePipelinePolicy::overtaken_by(const Task& forward) const {
 void AdaptivePipelinePolicy::keep(const Observation& observation, const Task& task) {
   const std::int32_t micro_batch = task.micro_batch.value;
   after_gradient_ = carries_gradient(task.kind);
+  gradients_ += after_gradient_ ? 1 : 0;
+  ahead_ += task.kind == TaskKind::Forward ? 1 : carries_gradient(task.kind) ? -1 : 0;
   if (task.kind == TaskKind::Forward) {
     if (blocks_.empty() || micro_batch >= blocks_.back().end) {
       blocks_.push_back(block_of(micro_batch));
@@ -364,7 +385,7 @@ std::string AdaptivePipelinePolicy::state_line() const {
   std::string line =
       traversal_ == Traversal::Breadth ? "dpp adaptive breadth" : "dpp adaptive depth";
   line += " room=" + std::to_string(room_) + " pressure=" + std::to_string(pressure_) +
-          (after_gradient_ ? " after gradient" : "");
+          " ahead=" + std::to_string(ahead_) + (after_gradient_ ? " after gradient" : "");
   for (const Block& block : blocks_) {
     line += " [" + std::to_string(block.first) + "," + std::to_string(block.end) + ")";
   }

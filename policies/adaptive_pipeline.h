@@ -1,30 +1,30 @@
 // Dynamic pipeline planning that suits itself to memory and links while the step runs.
 //
 // The order it strives for passes blocks of micro-batches through the chunks of the rank, one chunk
-// after the other, gradients first with a forward in its turn after each. Breadth first, a block is
-// as large as the memory limit has room for, so that messages have the most time to arrive; depth
-// first it is the p micro-batches that the pipeline needs.
+// after the other. A forward or a gradient is in its turn as in interleaved 1F1B, but what is ready
+// goes when that in turn is not. Breadth first, a block is of 2p micro-batches: the ring of ranks
+// then stays full with transfers as long as a forward. Depth first it is of the p that the ring
+// needs, or of as many as memory can keep under way (block_width.h).
 //
 // Without a limit of receive slots memory decides: it goes over to depth when the accounted memory
 // comes close to the limit, and back when that has fallen to half. A forward whose message is late
-// is overtaken by those behind it, if there is memory for all that are overtaken. When not even one
-// block of p fits, micro-batches go one by one, as many at a time as fit with what each holds on
-// average. No rank waits for another's memory: a forward runs only if afterwards the oldest
-// micro-batch, then the next and so on can still be finished in what is free (the banker's
-// algorithm, Dijkstra 1965, EWD 108), and the oldest may always go on. Memory counts in the bytes
-// of each chunk, since one can hold much more than the others.
+// is overtaken by those behind it, if there is memory for all that are overtaken. No rank waits for
+// another's memory: a forward runs only if afterwards the oldest micro-batch, then the next and so
+// on can still be finished in what is free (the banker's algorithm, Dijkstra 1965, EWD 108), and
+// the oldest may always go on. Memory counts in the bytes of each chunk, since one can hold much
+// more than the others.
 //
-// With a limit, links decide too, by credits. Breadth first fills them in one direction, then in
-// the other: right when messages only come late, wrong when they pile up. So it is breadth first as
-// long as memory has room for the whole batch and receivers keep up, and goes over to depth when
-// messages of forwards are seen to wait for a slot in most of the latest decisions, and back when
-// they no longer do; between the thresholds it stays. In depth no more enters than interleaved 1F1B
-// would hold. While messages wait, gradients go first and nothing new enters out of turn.
-// When memory is short, or with one slot, it is depth first throughout, in blocks that are equal on
-// all ranks, and overtakes only with room for all chunks of all micro-batches up to the one that
-// overtakes: a message that may not be taken could else fill the slot of one that must be. Ranks
-// must then have equal memory, or be given it (equal_memory_of). Placed as a fold, a micro-batch
-// enters a rank only if all its activations fit.
+// With a limit, a message that may not be taken fills the slot of one that must be. With memory for
+// all and two slots everything may be taken, and links switch the traversal by credits: it goes
+// over to depth when messages of forwards are seen to wait for a slot in most of the latest
+// decisions, and back when they no longer do; between the thresholds it stays. In depth no more
+// enters than interleaved 1F1B would hold. When memory is short, or with one slot, all ranks take
+// forwards in one order, of blocks that are equal on all. None can then wait for another: in the
+// order in which every rank has (v−1)·w forwards ahead and then a forward and a backward in turn,
+// the first task that is not done has all it needs, its message was sent before all that is not
+// taken yet, and its rank has the memory. With one slot and memory for all, one may overtake that
+// leaves room for what it overtakes. Placed as a fold, a micro-batch enters a rank only if all its
+// activations fit.
 #ifndef MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_
 #define MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_
 
@@ -33,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/block_width.h"
 #include "policies/equal_memory.h"
 #include "policies/policy.h"
 
@@ -42,7 +43,9 @@ struct AdaptivePipelineOptions {
   // Activations, one a (micro-batch, chunk), that a rank holds at once; 0: as many as the memory
   // limit of the Executor allows.
   int live_activations_max = 0;
-  EqualMemory equal_memory;  // Only counts when receive slots are limited.
+  // What all ranks can count on, if that is known; else as if the others were like each. Unlike
+  // ranks must be given it when receive slots are limited.
+  EqualMemory equal_memory;
 };
 
 class AdaptivePipelinePolicy : public Policy {
@@ -56,10 +59,10 @@ class AdaptivePipelinePolicy : public Policy {
   enum class Traversal : std::uint8_t { Breadth, Depth };
   // What lets a forward run.
   enum class Rule : std::uint8_t {
-    ByMemory,           // Receive slots are not limited.
-    InOrder,            // They are, and memory is short or there is only one.
-    ByCredits,          // They are, and there is memory for all.
-    WholeMicroBatches,  // They are, and the chunks lie in a fold.
+    Overtaking,         // No limit of receive slots.
+    InOrder,            // A limit, and short memory or one slot only.
+    ByCredits,          // Two slots or more, and memory for all.
+    WholeMicroBatches,  // A limit, and the chunks lie in a fold.
   };
   // Micro-batches first … end − 1.
   struct Block {
@@ -75,9 +78,10 @@ class AdaptivePipelinePolicy : public Policy {
 
   void start_step(const Observation& observation);
   void measure_memory(const Observation& observation);
-  void sum_up_sizes();
-  void keep_to_slots(int slots, model::ChunkPlacement placement);
-  std::int64_t held_by_blocks(std::int32_t size, std::int32_t lead) const;
+  void choose_rule(const Observation& observation);
+  void keep_to_slots(const Observation& observation, bool memory_is_short);
+  bool is_order_of_interleaved() const { return micro_batches_ % deep_ == 0; }
+  BatchMemory memory_as_of(std::int32_t stage) const;
   std::int32_t widest_block() const;
   void switch_by_memory();
   void switch_by_credits();
@@ -86,7 +90,12 @@ class AdaptivePipelinePolicy : public Policy {
   std::int32_t next_block_size() const;
   bool may_run(const model::Task& forward) const;
   bool fits(const model::Task& forward) const;
-  bool is_in_order(const model::Task& forward, std::int64_t room) const;
+  bool is_in_order(const model::Task& forward) const;
+  bool is_next(const model::Task& forward) const;
+  bool runs_too_far_ahead() const;
+  bool is_turn_of_forwards() const;
+  bool waits_for_turn(const model::Task& forward) const;
+  std::int32_t forwards_ahead() const;
   bool enters_pipeline(const model::Task& forward) const {
     return stage_ == 0 && forward.chunk.value == 0;
   }
@@ -114,19 +123,21 @@ class AdaptivePipelinePolicy : public Policy {
   // activations when their number is bounded.
   std::vector<std::int64_t> sizes_;
   std::int64_t micro_batch_size_ = 0, room_ = 0;
-  // What a micro-batch holds after each of its forwards, summed up.
-  std::int64_t held_while_passing_ = 0;
-  std::int32_t widest_ = 1;    // The block that the room allows.
-  bool smallest_fits_ = true;  // Blocks of p do.
-  Rule rule_ = Rule::ByMemory;
-  std::int32_t depth_width_ = 1;  // With limited slots: the blocks in depth, and …
-  std::int64_t depth_room_ = 0;   // … what may be held then.
+  Rule rule_ = Rule::Overtaking;
+  std::int32_t broad_ = 1, deep_ = 1;  // Micro-batches of a block in either traversal.
+  std::int64_t depth_room_ = 0;        // What interleaved 1F1B would hold.
+  std::int32_t entered_max_ = 1;       // Rule::WholeMicroBatches.
+  std::int32_t ahead_max_ = 0;         // With one chunk a rank, when memory is short.
+  bool links_switch_ = false;          // The traversal.
+  bool overtakes_in_slots_ = false;    // Rule::InOrder with memory for all.
   // What has happened.
   Traversal traversal_ = Traversal::Breadth;
   int pressure_ = 0;            // Of the links: up when messages wait for a slot, else down.
   bool messages_wait_ = false;  // As just observed.
   bool after_gradient_ = false;
-  std::int64_t held_ = 0;  // Of forwards picked and not finished.
+  std::int32_t gradients_ = 0;  // Picked.
+  std::int32_t ahead_ = 0;      // Forwards picked more than those.
+  std::int64_t held_ = 0;       // Of forwards picked and not finished.
   std::int32_t oldest_ = 0;
   std::int32_t entered_ = 0;   // Micro-batches begun and not finished.
   std::vector<Block> blocks_;  // Begun, without those before the oldest micro-batch.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "policies/block_width.h"
 
 namespace megatwin::policies {
 
@@ -14,27 +17,30 @@ model::Bytes room_of(const model::Program& program, model::Bytes limit) {
   return std::clamp(limit - program.fixed_memory, model::Bytes{0}, kUnlimited);
 }
 
+std::vector<std::int64_t> sizes_of_chunks(const model::Program& program) {
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(program.chunk_memory.size());
+  for (const model::ChunkMemory& memory : program.chunk_memory) {
+    sizes.push_back(static_cast<std::int64_t>(std::ceil(size_of_chunk(memory).value)));
+  }
+  return sizes;
+}
+
 EqualMemory equal_memory_of(std::span<const model::Program> programs,
                             std::span<const model::Bytes> limits) {
-  constexpr std::int64_t kRoom = std::int64_t{1} << 40;
-  constexpr int kMicroBatchesMax = 1'000'000;
-  EqualMemory memory{.room = kRoom, .micro_batches = kMicroBatchesMax};
+  int micro_batches = std::numeric_limits<int>::max();
+  std::vector<BatchMemory> ranks;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     const model::Program& program = programs[rank];
-    const model::Bytes room = std::max(room_of(program, limits[rank]), model::Bytes{1});
-    model::Bytes micro_batch{0};
-    memory.sizes.resize(program.chunk_memory.size());
-    for (std::size_t chunk = 0; chunk < memory.sizes.size(); ++chunk) {
-      const double share = std::min(1.0, ratio(size_of_chunk(program.chunk_memory[chunk]) / room));
-      const auto size = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(kRoom)));
-      memory.sizes[chunk] = std::max(memory.sizes[chunk], size);
-      micro_batch += size_of_chunk(program.chunk_memory[chunk]);
-    }
-    if (static_cast<double>(memory.micro_batches) * micro_batch > room) {
-      memory.micro_batches = std::max(1, static_cast<int>(ratio(room / micro_batch)));
-    }
+    const model::Bytes room = room_of(program, limits[rank]);
+    ranks.push_back({.sizes = sizes_of_chunks(program),
+                     .room = static_cast<std::int64_t>(room.value),
+                     .micro_batches = program.shape.micro_batches,
+                     .stages = program.shape.pipeline,
+                     .stage = program.stage.value});
+    micro_batches = std::min(micro_batches, std::max(1, ranks.back().whole_micro_batches()));
   }
-  return memory;
+  return {.micro_batches = micro_batches, .block_width = widest_blocks(ranks)};
 }
 
 }  // namespace megatwin::policies

@@ -14,16 +14,17 @@ namespace megatwin::policies {
 // What a chunk holds of one micro-batch at most.
 model::Bytes size_of_chunk(const model::ChunkMemory& memory);
 
+// The same of every chunk, in whole bytes, so that sums do not depend on their order.
+std::vector<std::int64_t> sizes_of_chunks(const model::Program& program);
+
 // What a limit leaves for tasks beside the program's fixed memory; 1 PB at most, which is whole as
 // a double.
 model::Bytes room_of(const model::Program& program, model::Bytes limit);
 
-// What ranks whose memory differs may all count on when receive slots are limited: for each chunk
-// the share of the room that it takes on the rank where that is most.
+// What ranks whose memory differs may all count on.
 struct EqualMemory {
-  std::vector<std::int64_t> sizes;  // One a chunk, in units of which `room` are there. Or empty.
-  std::int64_t room = 0;
-  int micro_batches = 0;  // Whole ones that fit on every rank; 0 when `sizes` is empty.
+  int micro_batches = 0;         // Whole ones that fit on every rank; 0: not known.
+  std::int32_t block_width = 1;  // See widest_blocks().
 };
 
 // Of the programs of all stages and what their tasks may hold with the fixed memory.

@@ -8,7 +8,8 @@ namespace megatwin::policies {
 using model::ScheduleKind;
 
 PolicyFactory policy_of(const model::Plan& plan, const EqualMemory& memory) {
-  const int most = memory.micro_batches * plan.model_chunks;
+  // Without a limit of slots each rank lets in what fits there.
+  const int most = plan.receive_slots > 0 ? memory.micro_batches * plan.model_chunks : 0;
   switch (plan.schedule) {
     case ScheduleKind::DynamicAdaptive:
       return adaptive_pipeline_factory({.equal_memory = memory});

@@ -386,17 +386,14 @@ SimulationOptions simulation_options(const Job& job, const std::vector<JobProgra
   simulation.memory_limits = task_memory_limits(job, programs);
   simulation.policy = options.policy;
   if (simulation.policy) return simulation;
-  policies::EqualMemory memory;
-  if (job.plan.receive_slots > 0) {
-    std::vector<model::Program> ranks;
-    for (const JobProgram& program : programs) {
-      for (model::Program& rank : model::build_programs(program.spec)) {
-        ranks.push_back(std::move(rank));
-      }
+  std::vector<model::Program> ranks;
+  for (const JobProgram& program : programs) {
+    for (model::Program& rank : model::build_programs(program.spec)) {
+      ranks.push_back(std::move(rank));
     }
-    memory = policies::equal_memory_of(ranks, simulation.memory_limits);
   }
-  simulation.policy = policies::policy_of(job.plan, memory);
+  simulation.policy =
+      policies::policy_of(job.plan, policies::equal_memory_of(ranks, simulation.memory_limits));
   return simulation;
 }
 

@@ -13,6 +13,7 @@
 #include "sim/pipeline_simulation.h"
 #include "tests/policies/generated_table.h"
 #include "tests/policies/order_race.h"
+#include "tests/policies/random_race.h"
 #include "tests/sim/every_plan.h"
 #include "tests/sim/seeds.h"
 
@@ -119,7 +120,7 @@ TEST(AdaptivePipeline, DecisionsComeOutOfTheEventsAgain) {
   }
 }
 
-// Four stages of four chunks, sixteen micro-batches. With all the memory it passes the whole batch
+// Four stages of four chunks, sixteen micro-batches. With all the memory it passes blocks of eight
 // through a chunk before the next; with that of interleaved 1F1B (19 activations) the first block
 // of four has been through all chunks before the third has begun.
 TEST(AdaptivePipeline, IsAsBroadAsMemoryAllows) {
@@ -132,8 +133,9 @@ TEST(AdaptivePipeline, IsAsBroadAsMemoryAllows) {
            order.begin();
   };
   const PipelineResult broad = run(spec, {});
-  EXPECT_EQ(position_of(broad, "F15.0"), 15);
-  EXPECT_EQ(position_of(broad, "F0.1"), 16);
+  EXPECT_EQ(position_of(broad, "F7.0"), 7);
+  EXPECT_EQ(position_of(broad, "F0.1"), 8);
+  EXPECT_EQ(position_of(broad, "F0.2"), 16);
   const PipelineResult deep = run(spec, {.live_activations_max = 19});
   EXPECT_LT(position_of(deep, "F3.3"), position_of(deep, "F8.0"));
   EXPECT_LT(position_of(deep, "F3.3"), 20);
@@ -203,12 +205,12 @@ class Watched : public AdaptivePipelinePolicy {
   bool before_gradients = true;
 };
 
-// With 40 activations blocks are up to eleven micro-batches wide. It begins breadth first, goes
-// over to depth when memory is short, and back when half of it is free again.
+// With 34 activations blocks are eight micro-batches wide. It begins breadth first, goes over to
+// depth when memory is short, and back when half of it is free again.
 TEST(AdaptivePipeline, SwitchesByAccountedMemory) {
   const model::ProgramSpec spec =
       tests::uniform_spec({ScheduleKind::DynamicAdaptive, 4, 4, 64, 4, 4, 3});
-  const AdaptivePipelineOptions options{.live_activations_max = 40};
+  const AdaptivePipelineOptions options{.live_activations_max = 34};
   const PipelineResult result = run(spec, options);
   const auto programs = build_programs(spec);
   Watched policy(options);
@@ -220,15 +222,23 @@ TEST(AdaptivePipeline, SwitchesByAccountedMemory) {
   EXPECT_LE(policy.seen.size(), 5u) << "it flutters";
 }
 
-// A rank of a pipeline that is asked by hand. By default the first of four stages of two chunks,
-// with eight micro-batches.
+// Four stages of two chunks, eight micro-batches.
+model::ProgramSpec four_by_two(ScheduleKind shape = ScheduleKind::DynamicAdaptive) {
+  model::ProgramSpec spec = tests::uniform_spec({shape, 4, 2, 8, 4, 4, 3});
+  spec.overlap_p2p = true;
+  return spec;
+}
+
+// A rank of a pipeline that is asked by hand.
 class Asked {
  public:
   Asked(int stage, const AdaptivePipelineOptions& options, int receive_slots,
-        ScheduleKind shape = ScheduleKind::DynamicAdaptive)
-      : program_(build_program(spec(shape), {stage})),
+        const model::ProgramSpec& spec = four_by_two(),
+        model::Bytes limit = {std::numeric_limits<double>::infinity()})
+      : program_(build_program(spec, {stage})),
         policy(options),
-        receive_slots_(receive_slots) {}
+        receive_slots_(receive_slots),
+        limit_(limit) {}
 
   std::string pick(const std::vector<std::string>& names, int free = 1) {
     std::vector<model::TaskId> ready;
@@ -242,7 +252,7 @@ class Asked {
     const auto picked = policy.pick({.program = program_,
                                      .ready = ready,
                                      .memory_used = {0},
-                                     .memory_limit = {std::numeric_limits<double>::infinity()},
+                                     .memory_limit = limit_,
                                      .receive_slots = receive_slots_,
                                      .free_slots = slots,
                                      .durations = durations});
@@ -251,11 +261,6 @@ class Asked {
   std::string traversal() const { return policy.seen.empty() ? "" : policy.seen.back(); }
 
  private:
-  static model::ProgramSpec spec(ScheduleKind shape) {
-    model::ProgramSpec spec = tests::uniform_spec({shape, 4, 2, 8, 4, 4, 3});
-    spec.overlap_p2p = true;
-    return spec;
-  }
   model::Program program_;
 
  public:
@@ -263,6 +268,7 @@ class Asked {
 
  private:
   int receive_slots_;
+  model::Bytes limit_;
 };
 
 constexpr const char* kBreadth = "dpp adaptive b";
@@ -292,25 +298,105 @@ TEST(AdaptivePipeline, SwitchesByCreditsWithHysteresis) {
   EXPECT_EQ(rank.traversal(), kBreadth);
 }
 
-// In depth the first rank lets in no more than interleaved 1F1B would hold, eleven activations;
-// others never leave a message in its slot.
+// In depth the first rank lets in no more than interleaved 1F1B would hold, eleven activations, of
+// those in the blocks' order first; others never leave a message in its slot.
 TEST(AdaptivePipeline, WhatEntersWaitsWhereLinksAreFull) {
-  Asked first(0, {}, 2);
-  for (const char* task : {"F0.0", "F1.0", "F2.0", "F3.0", "F4.0"}) {
+  model::ProgramSpec spec = four_by_two();
+  spec.micro_batches = 16;
+  Asked first(0, {}, 2, spec);
+  for (int n = 0; n < 11; ++n) {
+    const std::string task = "F" + std::to_string(n) + ".0";
     ASSERT_EQ(first.pick({task}, -1), task);
   }
-  EXPECT_EQ(first.pick({"F5.0"}, -1), "waits");
   EXPECT_EQ(first.traversal(), kDepth);
-  EXPECT_EQ(first.pick({"F0.1", "F5.0"}, -1), "F0.1");
-  EXPECT_EQ(first.pick({"F5.0"}, 0), "waits") << "before F4.1 to F7.1 it would hold fourteen";
-  for (const char* task : {"F1.1", "F2.1", "F3.1"}) ASSERT_EQ(first.pick({task}, 0), task);
-  EXPECT_EQ(first.pick({"F5.0"}, 0), "F5.0");
+  EXPECT_EQ(first.pick({"F11.0"}, -1), "waits");
+  EXPECT_EQ(first.pick({"F0.1", "F11.0"}, -1), "F0.1");
+  ASSERT_EQ(first.pick({"B0.1"}, -1), "B0.1");
+  EXPECT_EQ(first.pick({"F11.0"}, -1), "waits");
+  ASSERT_EQ(first.pick({"B0.0"}, -1), "B0.0");
+  EXPECT_EQ(first.pick({"F11.0"}, -1), "F11.0");
+  EXPECT_EQ(first.pick({"F12.0"}, -1), "waits");
+  for (const char* task : {"F1.1", "F2.1", "F3.1", "F4.1", "F5.1", "F6.1"}) {
+    ASSERT_EQ(first.pick({task}), task);
+  }
   EXPECT_EQ(first.traversal(), kBreadth);
-  Asked second(1, {}, 2);
-  for (int n = 0; n < 8; ++n) {
+  EXPECT_EQ(first.pick({"F12.0"}), "F12.0");
+  Asked second(1, {}, 2, spec);
+  for (int n = 0; n < 16; ++n) {
     const std::string task = "F" + std::to_string(n) + ".0";
     EXPECT_EQ(second.pick({task}, -1), task);
   }
+}
+
+// A block of eight, in breadth. The last rank begins with its forwards of chunk 0 and one more,
+// then has a gradient and a forward in turn; the third with two more than that. What is not in its
+// turn goes too when nothing else is there.
+TEST(AdaptivePipeline, TakesTurnsAsInterleaved) {
+  for (const int stage : {3, 2}) {
+    Asked rank(stage, {}, 0);
+    for (int n = 0; n < 8; ++n) {
+      const std::string task = "F" + std::to_string(n) + ".0";
+      ASSERT_EQ(rank.pick({task}), task);
+    }
+    const auto of_chunk_1 = [&](int n) {
+      return "F" + std::to_string(stage == 3 ? n : n + 2) + ".1";
+    };
+    if (stage == 2) {
+      for (const char* task : {"F0.1", "F1.1"}) ASSERT_EQ(rank.pick({task, "B0.1"}), task);
+    }
+    EXPECT_EQ(rank.pick({of_chunk_1(0), "B0.1"}), of_chunk_1(0));
+    EXPECT_EQ(rank.pick({of_chunk_1(1), "B0.1"}), "B0.1");
+    EXPECT_EQ(rank.pick({of_chunk_1(1), "B1.1"}), of_chunk_1(1));
+    EXPECT_EQ(rank.pick({of_chunk_1(2)}), of_chunk_1(2));
+    EXPECT_EQ(rank.pick({of_chunk_1(3), "B1.1"}), "B1.1");
+    EXPECT_EQ(rank.pick({of_chunk_1(3), "B2.1"}), "B2.1") << "one behind its turn";
+    EXPECT_EQ(rank.pick({of_chunk_1(3), "B3.1"}), of_chunk_1(3));
+  }
+}
+
+// One chunk a rank, four stages, room for four: the second rank has three forwards ahead of
+// gradients and waits then. With room for six it has five; with room for all no bound.
+TEST(AdaptivePipeline, RunsNoFurtherAheadThanTheFirstRankLetsIn) {
+  model::ProgramSpec spec = tests::uniform_spec({ScheduleKind::DynamicAdaptive, 4, 1, 8, 4, 4, 3});
+  const auto ahead = [&](int room) {
+    Asked rank(1, {.live_activations_max = room}, 0, spec);
+    int n = 0;
+    while (n < 8 && rank.pick({"F" + std::to_string(n) + ".0"}) != "waits") ++n;
+    return n;
+  };
+  EXPECT_EQ(ahead(4), 3);
+  EXPECT_EQ(ahead(6), 5);
+  EXPECT_EQ(ahead(0), 8);
+}
+
+// One slot, room for thirteen activations. The first rank has ten forwards ahead of gradients in
+// interleaved 1F1B: while links are full F7.0, twelfth in the order of blocks of four, waits for
+// the first gradient. When they are not it runs as soon as there is room. Nine micro-batches have
+// no such order.
+TEST(AdaptivePipeline, EntersInItsTurnWhereASlotIsFull) {
+  const auto twelfth = [](int micro_batches, int free) {
+    model::ProgramSpec spec = four_by_two();
+    spec.micro_batches = micro_batches;
+    Asked rank(0, {.live_activations_max = 13}, 1, spec);
+    std::vector<std::string> tasks = {"F0.0", "F1.0", "F2.0", "F3.0", "F0.1", "F1.1",
+                                      "F2.1", "F3.1", "F4.0", "F5.0", "F6.0"};
+    std::string last = "F7.0";
+    if (micro_batches == 9) {  // Three blocks of three.
+      tasks = {"F0.0", "F1.0", "F2.0", "F0.1", "F1.1", "F2.1",
+               "F3.0", "F4.0", "F5.0", "F3.1", "F4.1", "F5.1"};
+      last = "F6.0";
+    }
+    for (const std::string& task : tasks) EXPECT_EQ(rank.pick({task}, free), task);
+    const std::string picked = rank.pick({last}, free);
+    EXPECT_EQ(rank.pick({"B0.1"}, free), "B0.1");
+    if (picked == "waits") {
+      EXPECT_EQ(rank.pick({last}, free), last);
+    }
+    return picked;
+  };
+  EXPECT_EQ(twelfth(8, -1), "waits");
+  EXPECT_EQ(twelfth(8, 0), "F7.0");
+  EXPECT_EQ(twelfth(9, -1), "F6.0");
 }
 
 // While messages wait a second gradient goes before a forward in its turn.
@@ -323,70 +409,139 @@ TEST(AdaptivePipeline, GradientsGoFirstWhileMessagesWait) {
   }
 }
 
-// Two slots and short memory: blocks of four. F4.0 would overtake F0.1 to F3.1, which needs room
-// for those, for F4.1 and all that comes before it: thirteen activations with F0.0 to F3.0. No
-// message of its own may wait. One slot is depth first with any memory.
-TEST(AdaptivePipeline, OvertakesUnderSlotsOnlyWithRoomForAllBefore) {
-  const auto fifth = [](const AdaptivePipelineOptions& options, int slots, int free = 0) {
-    Asked rank(0, options, slots);
-    for (const char* task : {"F0.0", "F1.0", "F2.0", "F3.0"}) EXPECT_EQ(rank.pick({task}), task);
-    EXPECT_EQ(rank.traversal(), kDepth);
-    std::string picked = rank.pick({"F4.0"}, free);
-    EXPECT_EQ(rank.pick({"F0.1", "F5.0"}), "F0.1");
-    return picked;
-  };
-  EXPECT_EQ(fifth({.live_activations_max = 9}, 2), "waits");
-  EXPECT_EQ(fifth({.live_activations_max = 12}, 2), "waits");
-  EXPECT_EQ(fifth({.live_activations_max = 13}, 2), "F4.0");
-  EXPECT_EQ(fifth({.live_activations_max = 13}, 2, -1), "waits");
-  EXPECT_EQ(fifth({}, 1), "waits");
+// Under slots and short memory, room for thirteen activations, forwards go in one order on all
+// ranks, of blocks of four: F4.0 never before F3.1, whatever room there is.
+TEST(AdaptivePipeline, OvertakesNothingUnderSlotsWhenMemoryIsShort) {
+  Asked rank(0, {.live_activations_max = 13}, 2);
+  for (const char* task : {"F0.0", "F1.0", "F2.0", "F3.0"}) EXPECT_EQ(rank.pick({task}), task);
+  EXPECT_EQ(rank.traversal(), kDepth);
+  EXPECT_EQ(rank.pick({"F4.0"}), "waits");
+  EXPECT_EQ(rank.pick({"F1.1"}), "waits");
+  for (const char* task : {"F0.1", "F1.1", "F2.1", "F3.1"}) EXPECT_EQ(rank.pick({task}), task);
+  EXPECT_EQ(rank.pick({"F4.0"}), "F4.0");
 }
 
-// With room for six activations blocks are of four too: F4.0 comes in turn behind F3.1, when two of
-// the eight before it are finished. With room for three they are of two.
-TEST(AdaptivePipeline, BlocksUnderSlotsAreThoseThatCanBeFinished) {
-  Asked four(0, {.live_activations_max = 6}, 2);
-  for (const char* task : {"F0.0", "F1.0", "F2.0", "F3.0", "F0.1", "F1.1"}) {
-    ASSERT_EQ(four.pick({task}), task);
+// One slot and memory for all, of which it takes the eleven activations of interleaved 1F1B. F4.0
+// would overtake F0.1 to F3.1, which needs room for those, for F4.1 and all that comes before it:
+// thirteen with F0.0 to F3.0. When two gradients are done there is room, but not while messages
+// wait. Nine micro-batches have no order in interleaved 1F1B, and nothing less than all is taken.
+TEST(AdaptivePipeline, OvertakesWithOneSlotOnlyWithRoomForAllBefore) {
+  const auto begun = [](int micro_batches) {
+    model::ProgramSpec spec = four_by_two();
+    spec.micro_batches = micro_batches;
+    Asked rank(0, {}, 1, spec);
+    const int over = micro_batches % 4;
+    for (int n = 0; n < 4 + over; ++n) {
+      const std::string task = "F" + std::to_string(n) + ".0";
+      EXPECT_EQ(rank.pick({task}), task);
+    }
+    return rank;
+  };
+  EXPECT_EQ(begun(9).pick({"F5.0"}), "F5.0");
+  Asked rank = begun(8);
+  EXPECT_EQ(rank.pick({"F4.0"}), "waits");
+  for (const char* task : {"F0.1", "B0.1"}) ASSERT_EQ(rank.pick({task}), task);
+  EXPECT_EQ(rank.pick({"F4.0"}), "waits");
+  ASSERT_EQ(rank.pick({"B0.0"}), "B0.0");
+  EXPECT_EQ(rank.pick({"F4.0"}, -1), "waits");
+  EXPECT_EQ(rank.pick({"F4.0"}, 0), "F4.0");
+}
+
+// Two slots and room for six activations: blocks of three keep as many under way, so that the eight
+// go in two, three and three. F4.0 comes in turn behind F3.0, when there is room. With room for
+// three, micro-batches go one by one.
+TEST(AdaptivePipeline, BlocksUnderSlotsAreThoseThatMemoryKeepsUnderWay) {
+  Asked three(0, {.live_activations_max = 6}, 2);
+  for (const char* task : {"F0.0", "F1.0", "F0.1", "F1.1", "F2.0", "F3.0"}) {
+    ASSERT_EQ(three.pick({task}), task);
   }
-  EXPECT_EQ(four.pick({"F2.1"}), "waits");
-  for (const char* task : {"B0.1", "F2.1", "B0.0", "F3.1"}) ASSERT_EQ(four.pick({task}), task);
-  EXPECT_EQ(four.pick({"F4.0"}), "waits");
-  ASSERT_EQ(four.pick({"B1.1"}), "B1.1");
-  EXPECT_EQ(four.pick({"F4.0"}), "F4.0");
-  Asked two(0, {.live_activations_max = 3}, 2);
-  for (const char* task : {"F0.0", "F1.0", "F0.1"}) ASSERT_EQ(two.pick({task}), task);
-  EXPECT_EQ(two.pick({"F2.0"}), "waits");
+  EXPECT_EQ(three.pick({"F4.0"}), "waits");
+  ASSERT_EQ(three.pick({"B0.1"}), "B0.1");
+  EXPECT_EQ(three.pick({"F2.1"}), "waits") << "F4.0 comes first";
+  EXPECT_EQ(three.pick({"F4.0"}), "F4.0");
+  Asked one(0, {.live_activations_max = 3}, 2);
+  EXPECT_EQ(one.pick({"F1.0"}), "waits");
+  for (const char* task : {"F0.0", "F0.1", "F1.0"}) ASSERT_EQ(one.pick({task}), task);
+  EXPECT_EQ(one.pick({"F1.1"}), "waits");
 }
 
-// Chunk 0 holds nothing. F1.0 overtakes F0.0 all the same, and there is no room for F0.1 and F1.1.
+// Chunk 0 holds nothing, and there is room for one and a half micro-batches. F1.0 overtakes F0.1
+// all the same; it may not.
 TEST(AdaptivePipeline, WhatHoldsNothingIsOvertakenToo) {
-  const auto first = [](std::int64_t room) {
-    Asked rank(1, {.equal_memory = {.sizes = {0, 100}, .room = room}}, 2);
-    return rank.pick({"F1.0"});
-  };
-  EXPECT_EQ(first(150), "waits");
-  EXPECT_EQ(first(204), "F1.0");  // A byte for each of F0.0 to F3.0 that come before.
+  model::ProgramSpec spec = four_by_two();
+  for (model::StageCost& stage : spec.stages) {
+    stage.chunks[0].activation = stage.chunks[0].weight_gradient_input = {0};
+  }
+  Asked rank(1, {}, 2, spec, {150});
+  EXPECT_EQ(rank.pick({"F1.0"}), "waits");
+  EXPECT_EQ(rank.pick({"F0.0"}), "F0.0");
+  EXPECT_EQ(rank.pick({"F1.0"}), "waits");
+  EXPECT_EQ(rank.pick({"F0.1"}), "F0.1");
+  EXPECT_EQ(rank.pick({"F1.0"}), "F1.0");
+}
+
+// Room that bytes fill to the last fraction: 2 × 100.4 of 200.8, in whole bytes 202 of 200. The
+// oldest micro-batch goes on all the same.
+TEST(AdaptivePipeline, FractionsOfBytesStopNothing) {
+  model::ProgramSpec spec = four_by_two();
+  for (model::StageCost& stage : spec.stages) {
+    for (model::ChunkCost& chunk : stage.chunks) chunk.activation = {100.4};
+  }
+  for (const int slots : {0, 1, 2}) {
+    Asked rank(0, {}, slots, spec, {200.8});
+    EXPECT_EQ(rank.pick({"F0.0"}), "F0.0");
+    EXPECT_EQ(rank.pick({"F0.1"}), "F0.1") << slots;
+  }
+}
+
+// The last chunk holds ten times the first. F1.0 is in turn in a block of two, but when it has run
+// there must be room for F0.1 still, or nothing could end: twelve, not the eleven of a rank that
+// was told blocks for which it has no memory.
+TEST(AdaptivePipeline, BeginsNothingThatKeepsTheOldestFromEnding) {
+  model::ProgramSpec spec = four_by_two();
+  spec.stages[3].chunks[0].activation = spec.stages[3].chunks[0].weight_gradient_input = {1};
+  spec.stages[3].chunks[1].activation = spec.stages[3].chunks[1].weight_gradient_input = {10};
+  const AdaptivePipelineOptions options{.equal_memory = {.micro_batches = 1, .block_width = 2}};
+  for (const double room : {11.0, 12.0}) {
+    Asked rank(3, options, 0, spec, {room});
+    ASSERT_EQ(rank.pick({"F0.0"}), "F0.0");
+    EXPECT_EQ(rank.pick({"F1.0"}), room < 12 ? "waits" : "F1.0");
+  }
 }
 
 // In a fold with slots a micro-batch enters if all of it fits: two activations each, room for four.
 TEST(AdaptivePipeline, TwoWholeMicroBatchesFillRoomForFour) {
-  Asked rank(0, {.live_activations_max = 4}, 2, ScheduleKind::ZeroBubbleV);
+  Asked rank(0, {.live_activations_max = 4}, 2, four_by_two(ScheduleKind::ZeroBubbleV));
   EXPECT_EQ(rank.pick({"F0.0"}), "F0.0");
   EXPECT_EQ(rank.pick({"F1.0"}), "F1.0");
   EXPECT_EQ(rank.pick({"F2.0"}), "waits");
 }
 
-// Ranks of unlike memory: each is held to what fits on the one that is short of that chunk.
+// Ranks of unlike memory: what all can count on is what fits on the one that is short. Blocks of
+// two hold four activations on the first rank, and on the second three, of which one is of 300:
+// 500.
 TEST(AdaptivePipeline, EqualMemoryIsThatOfTheShortestRank) {
   model::ProgramSpec spec = tests::uniform_spec({ScheduleKind::DynamicAdaptive, 2, 2, 8, 4, 4, 3});
   spec.stages[1].chunks[1].activation = {300};
   const auto programs = build_programs(spec);
-  const EqualMemory memory = equal_memory_of(programs, std::vector<model::Bytes>{{1000}, {1200}});
-  ASSERT_EQ(memory.sizes.size(), 2u);
-  EXPECT_EQ(memory.sizes[0], (memory.room + 9) / 10);  // 100 of 1,000 on the first.
-  EXPECT_EQ(memory.sizes[1], memory.room / 4);         // 300 of 1,200 on the second.
-  EXPECT_EQ(memory.micro_batches, 3);                  // 400 of 1,200.
+  const auto memory = [&](double first, double second) {
+    return equal_memory_of(programs, std::vector<model::Bytes>{{first}, {second}});
+  };
+  EXPECT_EQ(memory(1000, 1200).micro_batches, 3);  // 400 of 1,200.
+  EXPECT_EQ(memory(1000, 2400).micro_batches, 5);  // 200 of 1,000.
+  EXPECT_EQ(memory(400, 500).block_width, 2);
+  EXPECT_EQ(memory(399, 500).block_width, 1);
+  EXPECT_EQ(memory(400, 499).block_width, 1);
+}
+
+// A last rank that has room for three activations, in a pipeline where others have more: told so,
+// the first rank takes blocks of three under slots too.
+TEST(AdaptivePipeline, FollowsWhatAllCanCountOn) {
+  const AdaptivePipelineOptions options{.equal_memory = {.micro_batches = 3, .block_width = 3}};
+  Asked rank(0, options, 2, four_by_two(), {1500});
+  for (const char* task : {"F0.0", "F1.0"}) ASSERT_EQ(rank.pick({task}), task);
+  EXPECT_EQ(rank.pick({"F2.0"}), "waits");
+  EXPECT_EQ(rank.pick({"F0.1"}), "F0.1");
 }
 
 // Slow and fast links, two slots, memory for all: the first rank, which lets micro-batches in, is
@@ -431,10 +586,10 @@ TEST(AdaptivePipeline, TableBesideTheBestFixedOrder) {
   tests::expect_generated("docs/dpp.md", "race", race.markdown);
   EXPECT_EQ(race.num_cases, 120);
   for (const tests::OrderRace::Miss& miss : race.misses) {
-    EXPECT_LT(miss.over_best_percent, 3.6) << miss.where;
+    EXPECT_LT(miss.over_best_percent, 2.4) << miss.where;
   }
   // The page names them and says why.
-  EXPECT_LE(race.misses.size(), 3u);
+  EXPECT_LE(race.misses.size(), 2u);
 }
 
 TEST(AdaptivePipeline, TableByReceiveSlots) {
@@ -442,10 +597,18 @@ TEST(AdaptivePipeline, TableByReceiveSlots) {
   tests::expect_generated("docs/dpp.md", "slots", race.markdown);
   EXPECT_EQ(race.num_cases, 360);
   for (const tests::OrderRace::Miss& miss : race.misses) {
-    EXPECT_LT(miss.over_best_percent, 4.4) << miss.where;
+    EXPECT_LT(miss.over_best_percent, 2.4) << miss.where;
   }
   // The page names them and says why.
-  EXPECT_LE(race.misses.size(), 7u);
+  EXPECT_LE(race.misses.size(), 4u);
+}
+
+// Pipelines that it was not made with; twelve thousand are in policies_race_test.
+TEST(AdaptivePipeline, IsAheadOrCloseAtRandomToo) {
+  const tests::Lags lags = tests::race_at_random(600).all;
+  EXPECT_GT(lags.share_within(1), 0.95);
+  EXPECT_LT(lags.quantile(0.99), 6);
+  EXPECT_LT(lags.mean(), -7);
 }
 
 }  // namespace

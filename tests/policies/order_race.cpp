@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <optional>
-#include <utility>
 
 #include <gtest/gtest.h>
 
 #include "model/program/memory_planner.h"
+#include "model/program/program_builder.h"
 #include "policies/adaptive_pipeline.h"
 #include "policies/dynamic_pipeline.h"
-#include "sim/pipeline_simulation.h"
+#include "policies/equal_memory.h"
 #include "tests/sim/pipeline_specs.h"
 
 namespace megatwin::tests {
@@ -86,86 +85,36 @@ std::vector<Condition> conditions(Instant half_step) {
 
 double milliseconds(Instant time) { return 1e3 * model::to_seconds(time).value; }
 
-std::string text(double value, int digits, const char* sign = "") {
-  char buffer[64];
-  const std::string format = std::string("%") + sign + "." + std::to_string(digits) + "f";
-  std::snprintf(buffer, sizeof(buffer), format.c_str(), value);
-  return buffer;
+// The time of one order; nothing when it is not legal, does not fit or waits for itself.
+std::optional<Instant> fixed_order(const RaceCase& race, ScheduleKind schedule) {
+  ProgramSpec spec = race.spec;
+  spec.schedule = schedule;
+  if (!policies::schedule_problems(spec).empty()) return std::nullopt;
+  SimulationOptions options;
+  options.links = race.links;
+  options.executor.receive_slots = race.receive_slots;
+  const PipelineResult result = simulate_pipeline(spec, Engine::Events, options);
+  if (!result.stalled.empty() || peak_of(spec, result) > race.limit) return std::nullopt;
+  return result.makespan;
 }
 
-Bytes peak_of(const ProgramSpec& spec, const PipelineResult& result) {
-  Bytes peak{0};
-  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
-    peak = std::max(
-        peak,
-        model::plan_memory({result.shape, spec.stages[rank], result.ranks[rank].order}).total());
-  }
-  return peak;
+std::optional<Instant> dynamic_order(const RaceCase& race, const policies::PolicyFactory& policy) {
+  SimulationOptions options;
+  options.links = race.links;
+  options.executor.receive_slots = race.receive_slots;
+  options.executor.memory_limit = race.limit;
+  options.policy = policy;
+  const PipelineResult result = simulate_pipeline(race.spec, Engine::Events, options);
+  if (!result.stalled.empty()) return std::nullopt;
+  EXPECT_LE(peak_of(race.spec, result), race.limit);
+  return result.makespan;
 }
 
-// The time of one order under a condition; nothing when it is not legal or does not fit.
-class Racer {
- public:
-  Racer(ProgramSpec spec, const Condition& condition, Bytes limit, int receive_slots)
-      : spec_(std::move(spec)), limit_(limit) {
-    spec_.micro_batches = condition.micro_batches;
-    options_.links = condition.links;
-    options_.executor.receive_slots = receive_slots;
-    if (condition.reduce.ns > 0) {
-      spec_.overlap_grad_reduce = true;
-      for (model::StageCost& stage : spec_.stages) {
-        for (model::ChunkCost& chunk : stage.chunks) chunk.gradient_reduce = condition.reduce;
-      }
-    }
+void consider(Outcome& outcome, std::optional<Instant> candidate, const char* name) {
+  if (candidate && (outcome.best_name.empty() || *candidate < outcome.best)) {
+    outcome.best = *candidate;
+    outcome.best_name = name;
   }
-
-  std::optional<Instant> fixed(ScheduleKind schedule) {
-    ProgramSpec spec = spec_;
-    spec.schedule = schedule;
-    if (!policies::schedule_problems(spec).empty()) return std::nullopt;
-    const PipelineResult result = simulate_pipeline(spec, Engine::Events, options_);
-    if (!result.stalled.empty() || peak_of(spec, result) > limit_) return std::nullopt;
-    return result.makespan;
-  }
-
-  Instant dynamic(const policies::PolicyFactory& policy) {
-    SimulationOptions options = options_;
-    options.policy = policy;
-    options.executor.memory_limit = limit_;
-    const PipelineResult result = simulate_pipeline(spec_, Engine::Events, options);
-    EXPECT_TRUE(result.stalled.empty());
-    EXPECT_LE(peak_of(spec_, result), limit_);
-    return result.makespan;
-  }
-
- private:
-  ProgramSpec spec_;
-  Bytes limit_;
-  SimulationOptions options_;
-};
-
-struct Best {
-  Instant time{std::numeric_limits<std::int64_t>::max()};
-  const char* name = "";
-  void consider(std::optional<Instant> candidate, const char* candidate_name) {
-    if (candidate && *candidate < time) {
-      time = *candidate;
-      name = candidate_name;
-    }
-  }
-};
-
-Best best_fixed(Racer& racer) {
-  Best best;
-  best.consider(racer.fixed(ScheduleKind::Interleaved), "I");
-  best.consider(racer.fixed(ScheduleKind::GPipe), "G");
-  best.consider(racer.dynamic(policies::dynamic_pipeline_factory(
-                    {.traversal = policies::Traversal::DepthFirst})),
-                "D");
-  best.consider(racer.dynamic(policies::dynamic_pipeline_factory(
-                    {.traversal = policies::Traversal::BreadthFirst})),
-                "B");
-  return best;
 }
 
 struct Pipeline {
@@ -181,27 +130,21 @@ std::vector<Pipeline> pipelines() {
           {"even, 8 × 2, transfers 1 ms", even(8, 2, us(1000))}};
 }
 
-struct Outcome {
-  Instant adaptive;
-  Best best;
-  double over_best_percent = 0;
-  bool is_behind() const { return over_best_percent > 1; }
-};
-
-Outcome outcome_of(Racer racer) {
-  Outcome outcome;
-  outcome.adaptive = racer.dynamic(policies::adaptive_pipeline_factory({}));
-  outcome.best = best_fixed(racer);
-  const double ratio =
-      static_cast<double>(outcome.adaptive.ns) / static_cast<double>(outcome.best.time.ns);
-  outcome.over_best_percent = 100 * (ratio - 1);
-  return outcome;
-}
-
 std::string cell(const Outcome& outcome) {
   const std::string mark = outcome.is_behind() ? "**" : "";
   return " | " + text(milliseconds(outcome.adaptive), 0) + ", " + mark +
-         text(outcome.over_best_percent, 1, "+") + " %" + mark + " " + outcome.best.name;
+         text(outcome.over_best_percent, 1, "+") + " %" + mark + " " + outcome.best_name;
+}
+
+ProgramSpec under(const Condition& condition, ProgramSpec spec) {
+  spec.micro_batches = condition.micro_batches;
+  if (condition.reduce.ns > 0) {
+    spec.overlap_grad_reduce = true;
+    for (model::StageCost& stage : spec.stages) {
+      for (model::ChunkCost& chunk : stage.chunks) chunk.gradient_reduce = condition.reduce;
+    }
+  }
+  return spec;
 }
 
 // One pipeline with a number of slots under every condition: a line each, every case noted.
@@ -212,8 +155,10 @@ std::vector<std::string> lines_of(const Pipeline& pipeline, int receive_slots, O
   for (const Condition& condition : conditions({interleaved.makespan.ns / 2})) {
     std::string line;
     for (const double fraction : {0.6, 0.8, 1.0, 1e9}) {
-      const Outcome outcome =
-          outcome_of(Racer(pipeline.spec, condition, fraction * peak, receive_slots));
+      const Outcome outcome = race_one({.spec = under(condition, pipeline.spec),
+                                        .links = condition.links,
+                                        .limit = fraction * peak,
+                                        .receive_slots = receive_slots});
       ++race.num_cases;
       if (outcome.is_behind()) {
         race.misses.push_back({pipeline.name + ", " + condition.name + ", memory " +
@@ -229,6 +174,51 @@ std::vector<std::string> lines_of(const Pipeline& pipeline, int receive_slots, O
 }
 
 }  // namespace
+
+Bytes peak_of(const ProgramSpec& spec, const PipelineResult& result) {
+  Bytes peak{0};
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    peak = std::max(
+        peak,
+        model::plan_memory({result.shape, spec.stages[rank], result.ranks[rank].order}).total());
+  }
+  return peak;
+}
+
+Outcome race_one(const RaceCase& race) {
+  const std::vector<model::Program> programs = build_programs(race.spec);
+  const policies::EqualMemory memory =
+      policies::equal_memory_of(programs, std::vector<Bytes>(programs.size(), race.limit));
+  const std::optional<Instant> adaptive =
+      dynamic_order(race, policies::adaptive_pipeline_factory({.equal_memory = memory}));
+  Outcome outcome;
+  EXPECT_TRUE(adaptive) << "it waits for itself";
+  if (!adaptive) return outcome;
+  outcome.adaptive = *adaptive;
+  consider(outcome, fixed_order(race, ScheduleKind::OneForwardOneBackward), "1");
+  consider(outcome, fixed_order(race, ScheduleKind::Interleaved), "I");
+  consider(outcome, fixed_order(race, ScheduleKind::GPipe), "G");
+  const int whole = memory.micro_batches * race.spec.model_chunks;
+  for (const auto traversal :
+       {policies::Traversal::DepthFirst, policies::Traversal::BreadthFirst}) {
+    consider(outcome,
+             dynamic_order(race, policies::dynamic_pipeline_factory(
+                                     {.traversal = traversal,
+                                      .live_activations_max = race.receive_slots > 0 ? whole : 0})),
+             traversal == policies::Traversal::DepthFirst ? "D" : "B");
+  }
+  const double ratio =
+      static_cast<double>(outcome.adaptive.ns) / static_cast<double>(outcome.best.ns);
+  outcome.over_best_percent = 100 * (ratio - 1);
+  return outcome;
+}
+
+std::string text(double value, int digits, const char* sign) {
+  char buffer[64];
+  const std::string format = std::string("%") + sign + "." + std::to_string(digits) + "f";
+  std::snprintf(buffer, sizeof(buffer), format.c_str(), value);
+  return buffer;
+}
 
 OrderRace race_orders() {
   OrderRace race;
