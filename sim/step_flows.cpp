@@ -374,9 +374,12 @@ class StepFlowBuilder {
     if (!shared_.empty()) tasks_.assign(arrival_.size(), {});
   }
 
+  const TaskTraffic& traffic_of(std::size_t stretch, std::size_t unit, std::size_t cost) const {
+    const std::size_t replica = unit / as_index(shape_.pipeline);
+    return in_.stretches[stretch].traffic[replica * costs_.class_stride() + cost];
+  }
   bool shares(std::size_t unit, const CompiledPipeline::Step& step) const {
-    return !shared_.empty() && shared_[unit] &&
-           in_.stretches.front().traffic[step.cost].total() > 0;
+    return !shared_.empty() && shared_[unit] && traffic_of(0, unit, step.cost).total() > 0;
   }
   // Where a task's end is more than its begin and its cost.
   bool follows_network(std::size_t unit, const CompiledPipeline::Step& step) const {
@@ -395,14 +398,14 @@ class StepFlowBuilder {
       return end;
     }
     const Alone compute = in_stretches([&](const StepStretch& stretch) {
-      return stretch.costs.task[cost] - stretch.traffic[step.cost].total();
+      return stretch.costs.task[cost] - stretch.traffic[cost].total();
     });
     const FlowIndex computed = add_compute(unit, compute, {before});
     FlowIndex now = computed;
     for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
-      if (in_.stretches.front().traffic[step.cost].exposed[kind] == 0) continue;
+      if (in_.stretches.front().traffic[cost].exposed[kind] == 0) continue;
       const Alone exposed = in_stretches(
-          [&](const StepStretch& stretch) { return stretch.traffic[step.cost].exposed[kind]; });
+          [&](const StepStretch& stretch) { return stretch.traffic[cost].exposed[kind]; });
       now = add_transfer(task_lanes_.of(unit, kind), exposed, {now}, idle_of(lone_, unit));
     }
     tasks_[first + step.slot] = {before, computed, now};
@@ -480,8 +483,9 @@ class StepFlowBuilder {
           continue;
         }
         if (task.computed == task.end) continue;
-        costs.delay_by_slot[first + step.slot] = duration({task.computed, task.end}, finish) -
-                                                 in_.stretches.front().traffic[step.cost].total();
+        costs.delay_by_slot[first + step.slot] =
+            duration({task.computed, task.end}, finish) -
+            traffic_of(0, costs_.unit(k, step.stage), step.cost).total();
       }
     }
   }
