@@ -24,6 +24,8 @@ using model::VertexId;
 using model::VertexKind;
 
 constexpr int kSlotLanes = 16;
+// From a GPU to an adapter: up to a PCIe switch and down; up to a socket and down.
+constexpr std::size_t kLinksOfOneSwitch = 2, kLinksOfOneSocket = 4;
 constexpr double kFactorMin = 0.5;
 
 VertexId vertex_of(const Topology& topology, const std::string& name) {
@@ -143,8 +145,8 @@ model::Diagnostics JobNetwork::apply(const Disturbance& d) {
   switch (d.kind) {
     case DisturbanceKind::SlowLink:
     case DisturbanceKind::FlappingLink: {
-      const LinkId there = disturbed_.find_link(d.at, d.to),
-                   back = disturbed_.find_link(d.to, d.at);
+      // As planned: its adapter may be dead now, and then nothing is left to slow.
+      const LinkId there = pristine_.find_link(d.at, d.to), back = pristine_.find_link(d.to, d.at);
       if (there.value < 0 || back.value < 0) {
         return no_part(d, "cable from " + d.at + " to " + d.to);
       }
@@ -195,6 +197,24 @@ model::Result<JobNetwork::Way> JobNetwork::way(const model::FlowKey& key) {
   }
   MEGATWIN_TRY(const model::Route plain, pristine_router_->route(key));
   return Way{std::move(route), rate_at_ends(pristine_, plain)};
+}
+
+std::string JobNetwork::detour(const std::string& nic, int num_ranks) {
+  std::string text;
+  for (RankId rank; rank.value < std::min(num_ranks, pristine_.num_gpus()); ++rank.value) {
+    const VertexId gpu = pristine_.gpu(rank);
+    if (pristine_.machine(pristine_.vertex(gpu).machine).nics.empty()) continue;
+    if (pristine_.vertex(pristine_router_->adapter_of(rank)).name != nic) continue;
+    const VertexId other = router_->adapter_of(rank);
+    if (pristine_.vertex(other).name == nic) continue;
+    const auto links = router_->links_between(gpu, other);
+    text += (text.empty() ? "" : ", ") + pristine_.vertex(gpu).name + " uses " +
+            pristine_.vertex(other).name +
+            (links <= kLinksOfOneSwitch   ? " on its PCIe switch"
+             : links <= kLinksOfOneSocket ? " on its socket"
+                                          : " on another socket");
+  }
+  return text;
 }
 
 int JobNetwork::adapter_lanes(RankId rank) const {

@@ -53,6 +53,18 @@ std::vector<bool> sends_over(const Job& job, const model::Topology& topology,
   return sends;
 }
 
+std::vector<std::string> detours(const Job& job, ChangingNetwork& network) {
+  std::vector<std::string> list;
+  for (const model::Disturbance& d : job.disturbances) {
+    std::string& detour = list.emplace_back();
+    for (std::size_t k = 0; k < network.size() && detour.empty(); ++k) {
+      if (d.kind != model::DisturbanceKind::DeadNic || !d.holds_at(network.starts()[k])) continue;
+      detour = network.at(k).detour(d.at, job.plan.gpus());
+    }
+  }
+  return list;
+}
+
 // The units whose stage costs something else than in the worst replica of it: by replica, stage.
 std::vector<Replicas::Difference> unlike_worst(const DelayedProgram& delayed,
                                                const std::vector<double>& unit_factor) {
@@ -198,7 +210,8 @@ model::Result<NetworkStep> network_step(const NetworkStepInput& input,
       with_group_links(std::move(flows.links), std::move(contention.links), step.result.makespan);
   std::vector<bool>& used = contention.used;
   for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || flows.used[i];
-  step.sends_over = sends_over(input.placed, network.at(0).topology(), used);
+  step.sends_over = sends_over(input.placed, network.at(0).planned(), used);
+  step.detours = detours(input.placed, network);
   return step;
 }
 

@@ -4,6 +4,7 @@
 #define MEGATWIN_SIM_NETWORK_STEP_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "model/job.h"
@@ -27,7 +28,8 @@ struct NetworkStep {
   PipelineResult result;  // One rank a unit, none folded.
   std::vector<LinkLoad> links;
   std::int64_t flows = 0, closed_form = 0;
-  std::vector<bool> sends_over;  // By disturbance, see StepRun.
+  std::vector<bool> sends_over;      // By disturbance, see StepRun.
+  std::vector<std::string> detours;  // By disturbance, see StepRun.
   // By stretch: what its network does to groups.
   std::vector<std::shared_ptr<const GroupContention>> contention;
 };

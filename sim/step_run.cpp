@@ -212,6 +212,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   run.flows = step.flows;
   run.closed_form = step.closed_form;
   run.sends_over = std::move(step.sends_over);
+  run.detours = std::move(step.detours);
   const auto p = static_cast<std::size_t>(job.plan.pipeline);
   const auto replica = static_cast<int>(reported_unit(placed, run) / p);
   run.programs.front() = program_of_replica(input, step, replica);

@@ -343,6 +343,19 @@ TEST(TimedDisturbances, SayWhatIsAMeanOverTheStep) {
   EXPECT_FALSE(says(untimed, mean));
 }
 
+// A cable is slow at first, and then its adapter is dead: there was no cable to be slow. The report
+// says whose adapter takes over, the nearest: n3/nic0 of its socket, not n3/nic4 of the other.
+TEST(TimedDisturbances, ASlowCableMayLoseItsAdapterLater) {
+  const SimulationReport report =
+      run("{kind: slow-link, from: n3/nic3, to: rail3/leaf0, factor: 4}, {kind: dead-nic, nic: "
+          "n3/nic3, start: 100 ms}");
+  EXPECT_GT(report.step_time, report.disturbed->undisturbed_step_time);
+  const auto& chain = report.disturbed->chain;
+  EXPECT_NE(std::find(chain.begin(), chain.end(),
+                      "n3/nic3 is dead from 100 ms on: n3/gpu3 uses n3/nic0 on its socket"),
+            chain.end());
+}
+
 // The window stands with the cause and in the chain.
 TEST(TimedDisturbances, AreNamedWithTheirWindow) {
   const SimulationReport report = run("{" + kKinds[0] + ", start: 4 ms, duration: 6 ms}");
