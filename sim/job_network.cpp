@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -268,18 +269,23 @@ std::vector<model::Instant> stretch_starts(const model::Job& job) {
 model::Result<ChangingNetwork> ChangingNetwork::build(const model::Job& job) {
   ChangingNetwork changing;
   changing.starts_ = stretch_starts(job);
+  // Those of the same disturbances are one, however often they come and go.
+  std::map<std::vector<std::pair<std::string, std::size_t>>, std::shared_ptr<JobNetwork>> known;
   for (const model::Instant now : changing.starts_) {
-    const bool same =
-        !changing.networks_.empty() &&
-        std::none_of(job.disturbances.begin(), job.disturbances.end(), [&](const Disturbance& d) {
-          return strikes_links(d) && (d.start == now || d.until == now);
-        });
-    if (same) {
-      changing.networks_.push_back(changing.networks_.back());
-      continue;
+    // By what they do, but for other jobs, which are told apart by their number.
+    std::vector<std::pair<std::string, std::size_t>> hold;
+    for (std::size_t i = 0; i < job.disturbances.size(); ++i) {
+      Disturbance d = job.disturbances[i];
+      if (!strikes_links(d) || !d.holds_at(now)) continue;
+      d.start = {};
+      d.until.reset();
+      hold.emplace_back(to_text(d), d.kind == DisturbanceKind::Background ? i : 0);
     }
-    MEGATWIN_TRY(std::unique_ptr<JobNetwork> network, JobNetwork::build(job, now));
-    changing.networks_.push_back(std::move(network));
+    std::shared_ptr<JobNetwork>& network = known[hold];
+    if (network == nullptr) {
+      MEGATWIN_TRY(network, JobNetwork::build(job, now));
+    }
+    changing.networks_.push_back(network);
   }
   return changing;
 }
@@ -287,8 +293,8 @@ model::Result<ChangingNetwork> ChangingNetwork::build(const model::Job& job) {
 model::Result<std::vector<JobNetwork::Way>> ChangingNetwork::ways(const model::FlowKey& key) {
   std::vector<JobNetwork::Way> ways;
   for (std::size_t k = 0; k < size(); ++k) {
-    if (same_as_before(k)) {
-      ways.push_back(ways.back());
+    if (const std::size_t first = first_like(k); first < k) {
+      ways.push_back(ways[first]);
       continue;
     }
     MEGATWIN_TRY(JobNetwork::Way way, at(k).way(key));

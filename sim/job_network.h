@@ -77,9 +77,11 @@ class ChangingNetwork {
   const std::vector<model::Instant>& starts() const { return starts_; }
   std::size_t size() const { return starts_.size(); }
   JobNetwork& at(std::size_t stretch) { return *networks_[stretch]; }
-  // Whether the network of a stretch is that of the one before.
-  bool same_as_before(std::size_t stretch) const {
-    return stretch > 0 && networks_[stretch] == networks_[stretch - 1];
+  // The first stretch that has the same network, at most itself.
+  std::size_t first_like(std::size_t stretch) const {
+    std::size_t first = 0;
+    while (networks_[first] != networks_[stretch]) ++first;
+    return first;
   }
   // One of each stretch.
   model::Result<std::vector<JobNetwork::Way>> ways(const model::FlowKey& key);

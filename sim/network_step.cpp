@@ -5,8 +5,10 @@
 
 #include "model/numbers.h"
 #include "model/program/lowering.h"
+#include "model/topology/topology.h"
 #include "sim/dataflow.h"
 #include "sim/delayed_program.h"
+#include "sim/flapping.h"
 #include "sim/flow/flow_net.h"
 #include "sim/step_analysis.h"
 #include "sim/step_flows.h"
@@ -53,16 +55,41 @@ std::vector<bool> sends_over(const Job& job, const model::Topology& topology,
   return sends;
 }
 
-std::vector<std::string> detours(const Job& job, ChangingNetwork& network) {
-  std::vector<std::string> list;
+std::string flaps_of(const model::Disturbance& d, Instant makespan) {
+  const std::optional<int> flaps = flaps_before(d, makespan);
+  if (!flaps) {
+    return "goes down more than " + std::to_string(kFlapsMax) +
+           " times in a step: its mean rate counts";
+  }
+  return *flaps == 1 ? "goes down once within the step"
+                     : "goes down " + std::to_string(*flaps) + " times within the step";
+}
+
+std::vector<std::string> notes_of(const Job& job, ChangingNetwork& network, Instant makespan) {
+  std::vector<std::string> notes;
   for (const model::Disturbance& d : job.disturbances) {
-    std::string& detour = list.emplace_back();
-    for (std::size_t k = 0; k < network.size() && detour.empty(); ++k) {
-      if (d.kind != model::DisturbanceKind::DeadNic || !d.holds_at(network.starts()[k])) continue;
-      detour = network.at(k).detour(d.at, job.plan.gpus());
+    std::string& note = notes.emplace_back();
+    if (d.kind == model::DisturbanceKind::FlappingLink) note = flaps_of(d, makespan);
+    if (d.kind != model::DisturbanceKind::DeadNic) continue;
+    for (std::size_t k = 0; k < network.size() && note.empty(); ++k) {
+      if (d.holds_at(network.starts()[k])) note = network.at(k).detour(d.at, job.plan.gpus());
     }
   }
-  return list;
+  return notes;
+}
+
+// Collectives over a link that is down for a while do not take so many times as long: they wait.
+constexpr double kDownSlowdown = kDownFactor / 100;
+
+// A link that is down at times is as wide as it is planned when it is up.
+void show_planned_width(const model::Topology& planned, std::vector<LinkLoad>& links) {
+  for (LinkLoad& load : links) {
+    const std::size_t arrow = load.link.find(" -> ");
+    const model::LinkId link =
+        planned.find_link(load.link.substr(0, arrow), load.link.substr(arrow + 4));
+    const model::BytesPerSecond width = planned.link(link).bandwidth;
+    if (width > kDownSlowdown * load.capacity) load.capacity = width;
+  }
 }
 
 // The units whose stage costs something else than in the worst replica of it: by replica, stage.
@@ -142,15 +169,17 @@ model::Result<Contentions> contentions_of(const NetworkStepInput& input, Changin
                                           const FlowNet& net) {
   Contentions all{.used = std::vector<bool>(as_index(network.at(0).topology().num_links()))};
   for (std::size_t k = 0; k < network.size(); ++k) {
-    if (!network.same_as_before(k)) {
+    if (const std::size_t first = network.first_like(k); first == k) {
       MEGATWIN_TRY(GroupContention one, group_contention(input.priced, network.at(k), net));
       for (LinkLoad& load : one.links) {
+        if (load.slowdown > kDownSlowdown) continue;
         all.links.push_back({input.stretches[k].from, std::move(load)});
       }
       for (std::size_t i = 0; i < all.used.size(); ++i) all.used[i] = all.used[i] || one.used[i];
       all.by_stretch.push_back(std::make_shared<const GroupContention>(std::move(one)));
     } else {
-      all.by_stretch.push_back(all.by_stretch.back());
+      const auto same = all.by_stretch[first];
+      all.by_stretch.push_back(same);
     }
   }
   return all;
@@ -210,8 +239,9 @@ model::Result<NetworkStep> network_step(const NetworkStepInput& input,
       with_group_links(std::move(flows.links), std::move(contention.links), step.result.makespan);
   std::vector<bool>& used = contention.used;
   for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || flows.used[i];
-  step.sends_over = sends_over(input.placed, network.at(0).planned(), used);
-  step.detours = detours(input.placed, network);
+  step.sends_over = sends_over(input.named, network.at(0).planned(), used);
+  show_planned_width(network.at(0).planned(), step.links);
+  step.notes = notes_of(input.named, network, step.result.makespan);
   return step;
 }
 

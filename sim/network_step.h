@@ -16,7 +16,8 @@
 namespace megatwin::sim {
 
 struct NetworkStepInput {
-  const model::Job& placed;          // Whose graph it is.
+  const model::Job& named;           // Whose disturbances the report names.
+  const model::Job& placed;          // Whose graph it is, with the same ones or their phases.
   const model::Job& priced;          // By whose closed forms the program was priced.
   const model::JobProgram& program;  // Undelayed.
   // How many times as long kernels take, as StepRun has it; those of the network.
@@ -28,8 +29,8 @@ struct NetworkStep {
   PipelineResult result;  // One rank a unit, none folded.
   std::vector<LinkLoad> links;
   std::int64_t flows = 0, closed_form = 0;
-  std::vector<bool> sends_over;      // By disturbance, see StepRun.
-  std::vector<std::string> detours;  // By disturbance, see StepRun.
+  std::vector<bool> sends_over;    // By disturbance, see StepRun.
+  std::vector<std::string> notes;  // By disturbance, see StepRun.
   // By stretch: what its network does to groups.
   std::vector<std::shared_ptr<const GroupContention>> contention;
 };

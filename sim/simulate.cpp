@@ -110,13 +110,10 @@ void fill_breakdown(const Job& job, const JobProgram& program, const RankResult&
   parts.exposed_tp = m * sums.tp;
   parts.exposed_ep = m * sums.ep;
   parts.exposed_cp = m * sums.cp;
-  if (const Seconds in_tasks = parts.exposed_tp + parts.exposed_ep + parts.exposed_cp;
-      in_tasks.value > 0) {
-    const double grown = 1 + ratio(model::to_seconds(rank.delayed_collectives) / in_tasks);
-    for (Seconds* part : {&parts.exposed_tp, &parts.exposed_ep, &parts.exposed_cp}) {
-      *part = grown * *part;
-    }
-  }
+  const auto& [tensor, context, expert] = rank.delayed_collectives;
+  parts.exposed_tp += model::to_seconds(tensor);
+  parts.exposed_cp += model::to_seconds(context);
+  parts.exposed_ep += model::to_seconds(expert);
   parts.exposed_pp = model::to_seconds(rank.exposed_p2p);
   parts.exposed_dp = m * sums.sharded + model::to_seconds(rank.exposed_data_parallel) +
                      program.stages[stage].optimizer_exposed;

@@ -13,6 +13,7 @@
 #include "policies/policy_choice.h"
 #include "policies/user_policy.h"
 #include "sim/delayed_program.h"
+#include "sim/flapping.h"
 #include "sim/job_network.h"
 #include "sim/memory_report.h"
 #include "sim/mixed/mixed_report.h"
@@ -201,18 +202,29 @@ std::size_t reported_unit(const Job& job, const StepRun& run) {
 model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
                                    StepRun& run) {
   const JobProgram plain = run.programs.front();
-  const NetworkStepInput input{.placed = placed,
-                               .priced = job,
-                               .program = plain,
-                               .stretches = run.stretches,
-                               .slowest = slowest_of(run)};
-  MEGATWIN_TRY(NetworkStep step, network_step(input, options));
+  const auto input_of = [&](const Job& with, const Job& closed) {
+    return NetworkStepInput{.named = placed,
+                            .placed = with,
+                            .priced = closed,
+                            .program = plain,
+                            .stretches = run.stretches,
+                            .slowest = slowest_of(run)};
+  };
+  Job phased_closed = job;
+  MEGATWIN_TRY(NetworkStep step, network_step(input_of(placed, job), options));
+  const std::optional<Job> phased = with_flaps(placed, step.result.makespan);
+  if (phased) {
+    phased_closed.disturbances = phased->disturbances;
+    run.stretches = stretches_of(phased_closed);
+    MEGATWIN_TRY(step, network_step(input_of(*phased, phased_closed), options));
+  }
+  const NetworkStepInput input = input_of(phased ? *phased : placed, phased_closed);
   run.result = std::move(step.result);
   run.links = std::move(step.links);
   run.flows = step.flows;
   run.closed_form = step.closed_form;
   run.sends_over = std::move(step.sends_over);
-  run.detours = std::move(step.detours);
+  run.notes = std::move(step.notes);
   const auto p = static_cast<std::size_t>(job.plan.pipeline);
   const auto replica = static_cast<int>(reported_unit(placed, run) / p);
   run.programs.front() = program_of_replica(input, step, replica);

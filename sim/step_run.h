@@ -36,8 +36,8 @@ struct StepRun {
   // By disturbance: whether the job sends over its cable, as it is without it or with it.
   std::vector<bool> sends_over;
   // By disturbance: who leaves by which other adapter while this one is dead, see
-  // JobNetwork::detour().
-  std::vector<std::string> detours;
+  // JobNetwork::detour(); how often a link goes down. Of others nothing.
+  std::vector<std::string> notes;
 
   // Of the unit that is reported.
   const model::JobProgram& program() const {
