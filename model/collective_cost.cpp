@@ -10,6 +10,8 @@ namespace megatwin::model {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
+// Of a fabric of which nothing is said.
+constexpr int kMachinesUnderOneSwitch = 32;
 
 const BandwidthRamp& measured_or(const BandwidthRamp& measured, const BandwidthRamp& fallback) {
   return measured.efficiency > 0 ? measured : fallback;
@@ -365,7 +367,9 @@ GroupTopology group_topology(const GroupPlacement& placement, const Node& node, 
   // The tuner's network latencies hold an InfiniBand adapter; only what is beyond counts.
   topology.nic_latency = {std::max(node.nic_latency.value - 2e-6, 0.0)};
   topology.switch_latency = fabric.switch_latency;
-  topology.switch_hops = topology.nodes > 32 ? 3 : 1;
+  topology.switch_hops = placement.switch_hops > 0                  ? placement.switch_hops
+                         : topology.nodes > kMachinesUnderOneSwitch ? 3
+                                                                    : 1;
   topology.sharp = fabric.sharp;
   const NcclGeneration generation = nccl_generation(gpu.architecture);
   topology.nvls = generation >= NcclGeneration::Hopper &&

@@ -48,6 +48,8 @@ struct GroupPlacement {
   int ranks = 1;
   int ranks_per_node = 1;  // Ranks of one group inside one NVLink domain.
   int groups_sharing_nics = 1;
+  // On the farthest way between neighbours; 0: one up to 32 machines, three beyond.
+  int switch_hops = 0;
 };
 
 // The group's links, from the catalogue's machine and the profile's measured ramps.

@@ -17,7 +17,7 @@ enum class DisturbanceKind {
   SlowLink,         // The cable from `at` to `to` has 1/factor of its bandwidth.
   FlappingLink,     // It is down for `down` of every `period`; the mean counts.
   PcieWidth,        // The slot of GPU or adapter `at` runs on `lanes` of its 16.
-  DeadNic,          // The adapter's port is down; others of the machine take its traffic.
+  DeadNic,          // The adapter's port is down; the nearest of the machine takes its traffic.
   Background,       // Another job sends from GPU `at` to GPU `to` at up to `rate`, all the time.
   ExpertImbalance,  // The busiest rank of an expert group gets `factor` times the mean tokens.
   SlowStorage,      // Checkpoints are written at `rate` in all.

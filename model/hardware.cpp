@@ -20,4 +20,15 @@ FlopPerSecond Gpu::peak_of(DataType type) const {
   return {};
 }
 
+FabricRouting routing_of(const Fabric& fabric, const Node& node) {
+  return fabric.routing.value_or(node.static_routes ? FabricRouting::Ecmp : FabricRouting::Spray);
+}
+
+FabricRouting routing_of(const Cluster& cluster) {
+  for (const NodeGroup& group : cluster.groups) {
+    if (routing_of(cluster.fabric, group.node) == FabricRouting::Ecmp) return FabricRouting::Ecmp;
+  }
+  return FabricRouting::Spray;
+}
+
 }  // namespace megatwin::model

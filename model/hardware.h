@@ -5,6 +5,7 @@
 #define MEGATWIN_MODEL_HARDWARE_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,9 @@ enum class FabricRouting { Ecmp, Spray };
 enum class FabricKind { FatTree, RailOptimizedFatTree, SingleSwitch, Dragonfly, Torus, Ideal };
 
 struct Fabric {
+  // Whether the scenario says anything of it. Where it does not, the number of switches on a way is
+  // not read off the shape below, see group_topology.h.
+  bool is_given = false;
   FabricKind kind = FabricKind::RailOptimizedFatTree;
   double oversubscription = 1;       // ≥ 1; bandwidth above the leaf is divided by it.
   Seconds switch_latency = 0.33_us;  // Per hop.
@@ -79,10 +83,9 @@ struct Fabric {
   int leaves_per_pod = 0;
   int cores_per_spine = 0;
   std::vector<int> torus;
-  FabricRouting routing = FabricRouting::Ecmp;
-  // Part of the cards' bandwidth that is left when groups cross the spine. 0: half where machines'
-  // networks have static routes (Node::static_routes), all of it otherwise and when packets are
-  // sprayed. Source:
+  std::optional<FabricRouting> routing;  // Not given: see routing_of().
+  // Part of the cards' bandwidth that is left when groups cross the spine. 0: half where equal ways
+  // are hashed, all of it when packets are sprayed, see routing_of(). Source:
   // Korthikanti et al., arXiv:2205.05198, section 6.3: 8-way data parallelism over HDR costs 1.32 s
   // a step for 530B on 2,240 GPUs, twice what the cards allow.
   double spine_efficiency = 0;
@@ -105,6 +108,12 @@ struct Cluster {
     return total;
   }
 };
+
+// What the scenario says of its fabric; else a hash where the network of these machines has static
+// routes (Node::static_routes), and spraying where it has not: adaptive routing spreads as evenly.
+FabricRouting routing_of(const Fabric& fabric, const Node& node);
+// Of a graph that machines of several kinds share: a hash as soon as the network of one needs it.
+FabricRouting routing_of(const Cluster& cluster);
 
 // The whole catalogue: shipped files plus what the user added.
 struct HardwareCatalogue {

@@ -172,6 +172,28 @@ RankId RankLayout::leader(GroupKind kind, RankId rank) const {
   return {value};
 }
 
+int RankLayout::extent(GroupKind kind) const {
+  const Span span = span_of(kind);
+  int extent = 0;
+  for (int i = 0; i < span.num_dimensions; ++i) {
+    const std::size_t dimension = index_of(span.dimensions[static_cast<std::size_t>(i)]);
+    extent += (span.grid->size[dimension] - 1) * span.grid->stride[dimension];
+  }
+  return extent;
+}
+
+bool RankLayout::crosses(GroupKind kind, int block) const {
+  MEGATWIN_ASSERT(block > 0, block);
+  const int reach = extent(kind);
+  if (reach >= block) return true;
+  for (int edge = block; edge < num_ranks_; edge += block) {
+    for (int first = std::max(0, edge - reach); first < edge; ++first) {
+      if (leader(kind, {first}).value == first) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<RankId> RankLayout::members(GroupKind kind, RankId rank) const {
   const Span span = span_of(kind);
   std::vector<RankId> ranks = {leader(kind, rank)};

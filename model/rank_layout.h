@@ -83,6 +83,10 @@ class RankLayout {
   std::vector<RankId> members(GroupKind kind, RankId rank) const;
   // The smallest rank of the group: its name among groups of the kind.
   RankId leader(GroupKind kind, RankId rank) const;
+  // From the smallest rank of a group to the largest: the same for all groups of a kind.
+  int extent(GroupKind kind) const;
+  // Whether a group of the kind has members on both sides of a multiple of `block` ranks.
+  bool crosses(GroupKind kind, int block) const;
 
   GroupSpread spread(GroupKind kind, RankId rank, const NodeMap& nodes) const;
 

@@ -41,11 +41,28 @@ std::string_view key_of_at(DisturbanceKind kind) {
 
 class PartChecker {
  public:
-  PartChecker(MapReader& scenario, const model::Topology& topology)
-      : scenario_(scenario), topology_(topology) {
+  PartChecker(MapReader& scenario, const model::Topology& topology, bool is_sprayed)
+      : scenario_(scenario), topology_(topology), is_sprayed_(is_sprayed) {
     for (VertexId id; id.value < topology.num_vertices(); ++id.value) {
       vertices_.emplace(topology.vertex(id).name, id);
     }
+  }
+
+  // A cable that hangs on an adapter which is dead all the time that it would be slow.
+  void check_adapter(const DisturbanceAt& at, const DisturbanceAt& other) {
+    const Disturbance &d = at.disturbance, &dead = other.disturbance;
+    const bool cable =
+        d.kind == DisturbanceKind::SlowLink || d.kind == DisturbanceKind::FlappingLink;
+    if (!cable || dead.kind != DisturbanceKind::DeadNic || dead.at.empty()) return;
+    if (dead.at != d.at && dead.at != d.to) return;
+    if (topology_.find_link(d.at, d.to).value < 0) return;
+    const bool outlives = !dead.until || (d.until && *d.until <= *dead.until);
+    if (dead.start > d.start || !outlives) return;
+    report(at, dead.at == d.at ? "from" : "to",
+           "the cable from " + d.at + " to " + d.to + " hangs on " + dead.at + ", which is dead" +
+               window_of(dead) + " by " + other.path + " (line " +
+               std::to_string(other.map->position.line) + "): it carries nothing",
+           "a cable of another adapter, or a dead-nic of another time");
   }
 
   void check(const DisturbanceAt& at) {
@@ -86,7 +103,7 @@ class PartChecker {
     if (name.empty()) return std::nullopt;
     const auto found = vertices_.find(name);
     if (found == vertices_.end()) {
-      report(at, key, "the cluster has no part " + quoted(name),
+      report(at, key, "the cluster has no part " + quoted(name) + of_spray(name),
              "names as 'megatwin topology show' prints them, such as n0/gpu0, n0/nic1, "
              "rail0/leaf0");
       return std::nullopt;
@@ -111,6 +128,15 @@ class PartChecker {
         break;
     }
     return found->second;
+  }
+
+  // Why a spine that the scenario counts on may not be there.
+  std::string of_spray(const std::string& name) const {
+    const bool above =
+        name.find("spine") != std::string::npos || name.find("core") != std::string::npos;
+    if (!above || !is_sprayed_) return "";
+    return ": packets are sprayed over the spines of a level, which are one, unless "
+           "cluster.fabric.routing is ecmp";
   }
 
   void check_slot(const DisturbanceAt& at, VertexId part) {
@@ -149,6 +175,7 @@ class PartChecker {
 
   MapReader& scenario_;
   const model::Topology& topology_;
+  bool is_sprayed_;
   std::map<std::string, VertexId, std::less<>> vertices_;
 };
 
@@ -163,8 +190,11 @@ void check_parts(MapReader& scenario, const model::Cluster& cluster,
   if (!named || cluster.groups.empty()) return;
   const auto topology = model::build_topology(cluster);
   if (!topology) return;
-  PartChecker checker(scenario, *topology);
-  for (const DisturbanceAt& at : disturbances) checker.check(at);
+  PartChecker checker(scenario, *topology, routing_of(cluster) == model::FabricRouting::Spray);
+  for (const DisturbanceAt& at : disturbances) {
+    checker.check(at);
+    for (const DisturbanceAt& other : disturbances) checker.check_adapter(at, other);
+  }
 }
 
 }  // namespace megatwin::scenarios

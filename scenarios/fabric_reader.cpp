@@ -71,6 +71,7 @@ void read_fabric(MapReader& parent, model::Cluster& cluster, Remarks& remarks) {
   }
   MapReader reader(parent.context(), *node, parent.path_of("fabric"));
   Fabric& fabric = cluster.fabric;
+  fabric.is_given = true;
   read_kind(reader, fabric);
   const bool tree =
       fabric.kind == FabricKind::FatTree || fabric.kind == FabricKind::RailOptimizedFatTree;

@@ -123,6 +123,14 @@ class Chain {
       lines_.push_back("the model has no experts: expert-imbalance changes nothing");
     }
     if (d.kind == DisturbanceKind::SlowStorage) lines_.push_back(effect_of_storage(d));
+    if (d.kind == DisturbanceKind::DeadNic) {
+      const std::string& detour = disturbed_.notes[number];
+      lines_.push_back(d.at + " is dead" + window_of(d) + ": " +
+                       (detour.empty() ? "it serves no rank of this job" : detour));
+    }
+    if (d.kind == DisturbanceKind::FlappingLink) {
+      lines_.push_back("the cable from " + d.at + " to " + d.to + " " + disturbed_.notes[number]);
+    }
     const bool cable =
         d.kind == DisturbanceKind::SlowLink || d.kind == DisturbanceKind::FlappingLink;
     if (!cable) return;

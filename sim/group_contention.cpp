@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/collective_cost.h"
+#include "model/numbers.h"
 #include "model/program/group_topology.h"
 #include "sim/group_lanes.h"
 
@@ -21,6 +22,13 @@ using model::Seconds;
 constexpr model::Bytes kLarge{256e6};
 constexpr std::size_t kLinksOfGroup = 4;
 constexpr double kOutlasts = 1000;
+
+std::size_t num_units(const model::Plan& plan) {
+  return model::as_index(std::int64_t{plan.data} * plan.pipeline);
+}
+std::size_t unit_of(const model::Plan& plan, int replica, int stage) {
+  return model::as_index(std::int64_t{replica} * plan.pipeline + stage);
+}
 
 // One round of collectives: every group of a kind in some stages, at once.
 class Round {
@@ -41,6 +49,7 @@ class Round {
       }
       const std::vector<RankId> members = layout_.members(kind_, rank);
       if (!uses_network(network_, members)) continue;
+      groups_.push_back(units_of(members));
       for (const GroupLane& lane : kind_ == GroupKind::Expert
                                        ? pair_lanes(network_, members, rate_)
                                        : ring_lanes(network_, members, rate_)) {
@@ -58,33 +67,37 @@ class Round {
     }
   }
 
-  // The factor of each stage that was added; nothing when no link is short.
+  // The factor of each unit that has a member in one of the groups; 1 when no link is short.
   struct Answer {
-    std::vector<double> by_stage;
+    std::vector<double> by_unit;
     std::vector<LinkLoad> links;
     std::vector<bool> used;
   };
   model::Result<Answer> solve(const FlowNet& net) {
-    Answer answer{.by_stage =
-                      std::vector<double>(static_cast<std::size_t>(job_.plan.pipeline), 1.0)};
+    Answer answer{.by_unit = std::vector<double>(num_units(job_.plan), 1.0)};
     answer.used = ways_.used();
     FlowSet flows = ways_.settle();
     if (ways_.num_contended_links() == 0) return answer;
-    std::vector<std::pair<FlowIndex, int>> sent;
-    for (const auto& [handle, stage] : users_) {
+    std::vector<std::pair<FlowIndex, std::size_t>> sent;
+    for (const auto& [handle, group] : users_) {
       if (!ways_.contended(handle)) continue;
-      sent.emplace_back(ways_.add_flow(flows, handle, alone_, {}), stage);
+      sent.emplace_back(ways_.add_flow(flows, handle, alone_, {}), group);
     }
     for (const CappedWays::Handle handle : others_) {
       if (ways_.contended(handle)) ways_.add_flow(flows, handle, kOutlasts * alone_, {});
     }
     MEGATWIN_TRY(const std::vector<Seconds> finish, net.finish_times(flows));
     Seconds span;
-    for (const auto& [flow, stage] : sent) {
+    std::vector<double> by_group(groups_.size(), 1.0);
+    for (const auto& [flow, group] : sent) {
       const Seconds end = finish[static_cast<std::size_t>(flow)];
-      double& factor = answer.by_stage[static_cast<std::size_t>(stage)];
-      factor = std::max(factor, ratio(end / alone_));
+      by_group[group] = std::max(by_group[group], ratio(end / alone_));
       span = std::max(span, end);
+    }
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      for (const std::size_t unit : groups_[group]) {
+        answer.by_unit[unit] = std::max(answer.by_unit[unit], by_group[group]);
+      }
     }
     answer.links = ways_.loads(flows, finish, span, kLinksOfGroup);
     for (LinkLoad& load : answer.links) load.of_one_collective = true;
@@ -96,8 +109,21 @@ class Round {
     MEGATWIN_TRY(const JobNetwork::Way way, network_.way(key));
     const FlowUser user{
         .kind = FlowUser::Kind::Group, .group = kind_, .stage = stage, .rank = key.from};
-    users_.emplace_back(ways_.add({{way.route, std::min(rate, way.undisturbed)}}, user), stage);
+    users_.emplace_back(ways_.add({{way.route, std::min(rate, way.undisturbed)}}, user),
+                        groups_.size() - 1);
     return true;
+  }
+
+  // Those that wait for a group, each once.
+  std::vector<std::size_t> units_of(const std::vector<RankId>& members) const {
+    std::vector<std::size_t> units;
+    for (const RankId rank : members) {
+      const model::RankCoordinates at = layout_.coordinates(rank);
+      units.push_back(unit_of(job_.plan, at.data, at.pipeline));
+    }
+    std::sort(units.begin(), units.end());
+    units.erase(std::unique(units.begin(), units.end()), units.end());
+    return units;
   }
 
   const model::Job& job_;
@@ -107,7 +133,8 @@ class Round {
   CappedWays ways_;
   Seconds alone_;
   BytesPerSecond rate_;
-  std::vector<std::pair<CappedWays::Handle, int>> users_;
+  std::vector<std::vector<std::size_t>> groups_;                   // Their units.
+  std::vector<std::pair<CappedWays::Handle, std::size_t>> users_;  // Each with its group.
   std::vector<CappedWays::Handle> others_;
 };
 
@@ -136,22 +163,20 @@ BytesPerSecond all_to_all_rate(const model::Job& job) {
 model::Result<GroupContention> group_contention(const model::Job& job, JobNetwork& network,
                                                 const FlowNet& net) {
   GroupContention contention;
-  const auto stages = static_cast<std::size_t>(job.plan.pipeline);
   contention.used.assign(static_cast<std::size_t>(network.topology().num_links()), false);
-  contention.tensor = contention.context = contention.expert = contention.data =
-      std::vector<double>(stages, 1.0);
+  contention.tensor = contention.context = contention.expert =
+      std::vector<double>(num_units(job.plan), 1.0);
+  contention.data.assign(model::as_index(job.plan.pipeline), 1.0);
   const RankLayout layout(job.plan);
   const auto all_at_once = [&](GroupKind kind,
-                               std::vector<double>& by_stage) -> model::Result<bool> {
+                               std::vector<double>& by_unit) -> model::Result<bool> {
     if (layout.group_size(kind) < 2) return true;
     Round round(job, network, kind);
     for (int stage = 0; stage < job.plan.pipeline; ++stage) {
       MEGATWIN_TRY([[maybe_unused]] const bool added, round.add_stage(stage));
     }
     MEGATWIN_TRY(auto answer, round.solve(net));
-    for (std::size_t s = 0; s < stages; ++s) {
-      by_stage[s] = std::max(by_stage[s], answer.by_stage[s]);
-    }
+    by_unit = std::move(answer.by_unit);
     keep_worse(contention, std::move(answer.links), answer.used);
     return true;
   };
@@ -163,8 +188,8 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
       // Elsewhere these are flows of the step, which meet the others there.
       if (job.plan.zero_stage >= 2) round.add_other_jobs();
       MEGATWIN_TRY(auto answer, round.solve(net));
-      double& factor = contention.data[static_cast<std::size_t>(stage)];
-      factor = std::max(factor, answer.by_stage[static_cast<std::size_t>(stage)]);
+      double& factor = contention.data[model::as_index(stage)];
+      for (const double of_unit : answer.by_unit) factor = std::max(factor, of_unit);
       keep_worse(contention, std::move(answer.links), answer.used);
     }
     return true;

@@ -13,8 +13,11 @@
 namespace megatwin::sim {
 
 struct GroupContention {
-  // By stage, each at least 1. Data holds dense and expert weights alike.
-  std::vector<double> tensor, context, expert, data;
+  // Inside tasks, by unit (data-parallel replica · p + stage): of its slowest group, each at
+  // least 1. An expert group has members in several replicas, all of which wait for it.
+  std::vector<double> tensor, context, expert;
+  // By stage: its groups join all replicas. Dense and expert weights alike, at least 1.
+  std::vector<double> data;
   std::vector<LinkLoad> links;  // Of the kind that lost most, the worst first.
   std::vector<bool> used;       // By link of the topology: whether any group sends there.
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -24,6 +25,8 @@ using model::VertexId;
 using model::VertexKind;
 
 constexpr int kSlotLanes = 16;
+// From a GPU to an adapter: up to a PCIe switch and down; up to a socket and down.
+constexpr std::size_t kLinksOfOneSwitch = 2, kLinksOfOneSocket = 4;
 constexpr double kFactorMin = 0.5;
 
 VertexId vertex_of(const Topology& topology, const std::string& name) {
@@ -143,8 +146,8 @@ model::Diagnostics JobNetwork::apply(const Disturbance& d) {
   switch (d.kind) {
     case DisturbanceKind::SlowLink:
     case DisturbanceKind::FlappingLink: {
-      const LinkId there = disturbed_.find_link(d.at, d.to),
-                   back = disturbed_.find_link(d.to, d.at);
+      // As planned: its adapter may be dead now, and then nothing is left to slow.
+      const LinkId there = pristine_.find_link(d.at, d.to), back = pristine_.find_link(d.to, d.at);
       if (there.value < 0 || back.value < 0) {
         return no_part(d, "cable from " + d.at + " to " + d.to);
       }
@@ -195,6 +198,24 @@ model::Result<JobNetwork::Way> JobNetwork::way(const model::FlowKey& key) {
   }
   MEGATWIN_TRY(const model::Route plain, pristine_router_->route(key));
   return Way{std::move(route), rate_at_ends(pristine_, plain)};
+}
+
+std::string JobNetwork::detour(const std::string& nic, int num_ranks) {
+  std::string text;
+  for (RankId rank; rank.value < std::min(num_ranks, pristine_.num_gpus()); ++rank.value) {
+    const VertexId gpu = pristine_.gpu(rank);
+    if (pristine_.machine(pristine_.vertex(gpu).machine).nics.empty()) continue;
+    if (pristine_.vertex(pristine_router_->adapter_of(rank)).name != nic) continue;
+    const VertexId other = router_->adapter_of(rank);
+    if (pristine_.vertex(other).name == nic) continue;
+    const auto links = router_->links_between(gpu, other);
+    text += (text.empty() ? "" : ", ") + pristine_.vertex(gpu).name + " uses " +
+            pristine_.vertex(other).name +
+            (links <= kLinksOfOneSwitch   ? " on its PCIe switch"
+             : links <= kLinksOfOneSocket ? " on its socket"
+                                          : " on another socket");
+  }
+  return text;
 }
 
 int JobNetwork::adapter_lanes(RankId rank) const {
@@ -248,18 +269,23 @@ std::vector<model::Instant> stretch_starts(const model::Job& job) {
 model::Result<ChangingNetwork> ChangingNetwork::build(const model::Job& job) {
   ChangingNetwork changing;
   changing.starts_ = stretch_starts(job);
+  // Those of the same disturbances are one, however often they come and go.
+  std::map<std::vector<std::pair<std::string, std::size_t>>, std::shared_ptr<JobNetwork>> known;
   for (const model::Instant now : changing.starts_) {
-    const bool same =
-        !changing.networks_.empty() &&
-        std::none_of(job.disturbances.begin(), job.disturbances.end(), [&](const Disturbance& d) {
-          return strikes_links(d) && (d.start == now || d.until == now);
-        });
-    if (same) {
-      changing.networks_.push_back(changing.networks_.back());
-      continue;
+    // By what they do, but for other jobs, which are told apart by their number.
+    std::vector<std::pair<std::string, std::size_t>> hold;
+    for (std::size_t i = 0; i < job.disturbances.size(); ++i) {
+      Disturbance d = job.disturbances[i];
+      if (!strikes_links(d) || !d.holds_at(now)) continue;
+      d.start = {};
+      d.until.reset();
+      hold.emplace_back(to_text(d), d.kind == DisturbanceKind::Background ? i : 0);
     }
-    MEGATWIN_TRY(std::unique_ptr<JobNetwork> network, JobNetwork::build(job, now));
-    changing.networks_.push_back(std::move(network));
+    std::shared_ptr<JobNetwork>& network = known[hold];
+    if (network == nullptr) {
+      MEGATWIN_TRY(network, JobNetwork::build(job, now));
+    }
+    changing.networks_.push_back(network);
   }
   return changing;
 }
@@ -267,8 +293,8 @@ model::Result<ChangingNetwork> ChangingNetwork::build(const model::Job& job) {
 model::Result<std::vector<JobNetwork::Way>> ChangingNetwork::ways(const model::FlowKey& key) {
   std::vector<JobNetwork::Way> ways;
   for (std::size_t k = 0; k < size(); ++k) {
-    if (same_as_before(k)) {
-      ways.push_back(ways.back());
+    if (const std::size_t first = first_like(k); first < k) {
+      ways.push_back(ways[first]);
       continue;
     }
     MEGATWIN_TRY(JobNetwork::Way way, at(k).way(key));

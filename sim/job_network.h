@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,7 @@ class JobNetwork {
                                                           model::Instant now = {});
 
   const model::Topology& topology() const { return disturbed_; }
+  const model::Topology& planned() const { return pristine_; }  // The same links, all up.
   // The way as it is, and what its narrowest link would give without disturbances.
   struct Way {
     model::Route route;
@@ -35,6 +37,10 @@ class JobNetwork {
   // Whether a link inside this machine is not as it should be.
   bool disturbed_inside(int machine) const { return disturbed_machines_.contains(machine); }
   bool links_disturbed() const { return links_disturbed_; }
+
+  // Of a dead adapter: which GPUs leave by which other one, and how far that is from them. Empty
+  // where it serves nobody of the job, `num_ranks` GPUs.
+  std::string detour(const std::string& nic, int num_ranks);
 
   struct Background {
     model::Route route;
@@ -71,9 +77,11 @@ class ChangingNetwork {
   const std::vector<model::Instant>& starts() const { return starts_; }
   std::size_t size() const { return starts_.size(); }
   JobNetwork& at(std::size_t stretch) { return *networks_[stretch]; }
-  // Whether the network of a stretch is that of the one before.
-  bool same_as_before(std::size_t stretch) const {
-    return stretch > 0 && networks_[stretch] == networks_[stretch - 1];
+  // The first stretch that has the same network, at most itself.
+  std::size_t first_like(std::size_t stretch) const {
+    std::size_t first = 0;
+    while (networks_[first] != networks_[stretch]) ++first;
+    return first;
   }
   // One of each stretch.
   model::Result<std::vector<JobNetwork::Way>> ways(const model::FlowKey& key);

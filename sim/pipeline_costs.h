@@ -3,6 +3,7 @@
 #ifndef MEGATWIN_SIM_PIPELINE_COSTS_H_
 #define MEGATWIN_SIM_PIPELINE_COSTS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -46,8 +47,9 @@ struct PipelineCosts {
   // The same of every task whose collectives leave its machine. Empty: `task` holds. With sends
   // only.
   std::vector<Nanoseconds> task_by_slot;
-  // Of which: what others add to collectives inside tasks. As long as that.
-  std::vector<Nanoseconds> delay_by_slot;
+  // Of which: what others add to tensor, context and expert collectives inside tasks. As long as
+  // that.
+  std::vector<std::array<Nanoseconds, 3>> delay_by_slot;
   // Where disturbances begin or end within the step, ascending: from `at` on, `task` and
   // `optimizer` are these. Work under way goes on with what is left of it, see changing_costs.h.
   // Event engine only; with task_by_slot the optimizer alone changes.

@@ -16,6 +16,7 @@
 #ifndef MEGATWIN_SIM_PIPELINE_SIMULATION_H_
 #define MEGATWIN_SIM_PIPELINE_SIMULATION_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -40,8 +41,8 @@ struct RankResult {
   model::StageId stage;
   int multiplicity = 1;    // Replicas that it stands for.
   model::Instant compute;  // Tasks, with the slowdown by traffic beside them.
-  // Of which: what traffic of others adds to collectives inside tasks.
-  model::Instant delayed_collectives;
+  // Of which: what traffic of others adds to tensor, context and expert collectives inside tasks.
+  std::array<model::Instant, 3> delayed_collectives;
   model::Instant optimizer;
   // The compute lane held by a blocking send, or empty while the message that the next task waits
   // for is queued or under way (its producer done, everything else there).

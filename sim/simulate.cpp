@@ -8,6 +8,7 @@
 #include "model/flops.h"
 #include "model/parameters.h"
 #include "model/plan_check.h"
+#include "model/program/group_topology.h"
 #include "model/program/job_program.h"
 #include "model/program/stage_jobs.h"
 #include "policies/user_policy.h"
@@ -109,13 +110,10 @@ void fill_breakdown(const Job& job, const JobProgram& program, const RankResult&
   parts.exposed_tp = m * sums.tp;
   parts.exposed_ep = m * sums.ep;
   parts.exposed_cp = m * sums.cp;
-  if (const Seconds in_tasks = parts.exposed_tp + parts.exposed_ep + parts.exposed_cp;
-      in_tasks.value > 0) {
-    const double grown = 1 + ratio(model::to_seconds(rank.delayed_collectives) / in_tasks);
-    for (Seconds* part : {&parts.exposed_tp, &parts.exposed_ep, &parts.exposed_cp}) {
-      *part = grown * *part;
-    }
-  }
+  const auto& [tensor, context, expert] = rank.delayed_collectives;
+  parts.exposed_tp += model::to_seconds(tensor);
+  parts.exposed_cp += model::to_seconds(context);
+  parts.exposed_ep += model::to_seconds(expert);
   parts.exposed_pp = model::to_seconds(rank.exposed_p2p);
   parts.exposed_dp = m * sums.sharded + model::to_seconds(rank.exposed_data_parallel) +
                      program.stages[stage].optimizer_exposed;
@@ -317,8 +315,29 @@ Job on_shared_links(Job job) {
   return job;
 }
 
+// Which of several equal ways is taken, where the scenario leaves it open and the job meets any.
+void assume_routing(const Job& job, SimulationReport& report) {
+  if (job.cluster.fabric.routing || !model::meets_equal_ways(job)) return;
+  const bool hashed = routing_of(job.cluster) == model::FabricRouting::Ecmp;
+  // Closed forms count what is sprayed in full, as they do everything else.
+  if (!hashed && job.network == model::NetworkKind::Analytic) return;
+  std::string names;
+  for (const model::NodeGroup& group : job.cluster.groups) {
+    if (hashed && !group.node.static_routes) continue;
+    if (names.find(group.node.name) != std::string::npos) continue;
+    names += (names.empty() ? "" : ", ") + group.node.name;
+  }
+  report.assumptions.push_back(
+      "cluster.fabric.routing was not given: " +
+      (hashed ? "ecmp is taken, since the network of " + names +
+                    " has static routes; flows on equal ways can collide."
+              : "spray is taken, since the network of " + names +
+                    " is not held to static routes; the spines of a level are one switch."));
+}
+
 // What the report says of the network beside the name.
 void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
+  assume_routing(job, report);
   report.network_flows = run.flows;
   report.network_closed_form = run.closed_form;
   report.links = std::move(run.links);

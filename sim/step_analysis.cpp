@@ -66,7 +66,9 @@ class UnitAnalysis {
     account_gap(id, row, place.micro_batch, start);
     result_.compute += {end - start};
     if (!in_.costs.task_by_slot.empty()) {
-      result_.delayed_collectives += {in_.costs.delay_by_slot[slot]};
+      for (std::size_t kind = 0; kind < result_.delayed_collectives.size(); ++kind) {
+        result_.delayed_collectives[kind] += {in_.costs.delay_by_slot[slot][kind]};
+      }
     }
     lane_free_ = end;
     ++out_.events;

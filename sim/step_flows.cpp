@@ -1,6 +1,7 @@
 #include "sim/step_flows.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -374,9 +375,12 @@ class StepFlowBuilder {
     if (!shared_.empty()) tasks_.assign(arrival_.size(), {});
   }
 
+  const TaskTraffic& traffic_of(std::size_t stretch, std::size_t unit, std::size_t cost) const {
+    const std::size_t replica = unit / as_index(shape_.pipeline);
+    return in_.stretches[stretch].traffic[replica * costs_.class_stride() + cost];
+  }
   bool shares(std::size_t unit, const CompiledPipeline::Step& step) const {
-    return !shared_.empty() && shared_[unit] &&
-           in_.stretches.front().traffic[step.cost].total() > 0;
+    return !shared_.empty() && shared_[unit] && traffic_of(0, unit, step.cost).total() > 0;
   }
   // Where a task's end is more than its begin and its cost.
   bool follows_network(std::size_t unit, const CompiledPipeline::Step& step) const {
@@ -391,21 +395,25 @@ class StepFlowBuilder {
       const Alone whole =
           in_stretches([&](const StepStretch& stretch) { return stretch.costs.task[cost]; });
       const FlowIndex end = add_compute(unit, whole, {before});
-      tasks_[first + step.slot] = {before, end, end};
+      tasks_[first + step.slot] = {.before = before, .computed = end, .end = end};
       return end;
     }
     const Alone compute = in_stretches([&](const StepStretch& stretch) {
-      return stretch.costs.task[cost] - stretch.traffic[step.cost].total();
+      return stretch.costs.task[cost] - stretch.traffic[cost].total();
     });
     const FlowIndex computed = add_compute(unit, compute, {before});
     FlowIndex now = computed;
+    TaskSpan& span = tasks_[first + step.slot];
     for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
-      if (in_.stretches.front().traffic[step.cost].exposed[kind] == 0) continue;
+      if (in_.stretches.front().traffic[cost].exposed[kind] == 0) continue;
       const Alone exposed = in_stretches(
-          [&](const StepStretch& stretch) { return stretch.traffic[step.cost].exposed[kind]; });
+          [&](const StepStretch& stretch) { return stretch.traffic[cost].exposed[kind]; });
       now = add_transfer(task_lanes_.of(unit, kind), exposed, {now}, idle_of(lone_, unit));
+      span.sent[kind] = now;
     }
-    tasks_[first + step.slot] = {before, computed, now};
+    span.before = before;
+    span.computed = computed;
+    span.end = now;
     return now;
   }
 
@@ -463,7 +471,7 @@ class StepFlowBuilder {
 
   void put_task_durations(const std::vector<Seconds>& finish, PipelineCosts& costs) const {
     costs.task_by_slot.assign(tasks_.size(), 0);
-    costs.delay_by_slot.assign(tasks_.size(), 0);
+    costs.delay_by_slot.assign(tasks_.size(), {});
     for (int k = 0; k < costs_.num_classes; ++k) {
       const std::size_t first = as_index(k) * slots_.size();
       const Nanoseconds* alone = costs_.task.data() + as_index(k) * costs_.class_stride();
@@ -474,14 +482,15 @@ class StepFlowBuilder {
           continue;
         }
         costs.task_by_slot[first + step.slot] = duration({task.before, task.end}, finish);
-        if (num_stretches() == 1) {
-          costs.delay_by_slot[first + step.slot] =
-              costs.task_by_slot[first + step.slot] - alone[step.cost];
-          continue;
-        }
         if (task.computed == task.end) continue;
-        costs.delay_by_slot[first + step.slot] = duration({task.computed, task.end}, finish) -
-                                                 in_.stretches.front().traffic[step.cost].total();
+        const TaskTraffic& traffic = traffic_of(0, costs_.unit(k, step.stage), step.cost);
+        FlowIndex last = task.computed;
+        for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
+          if (traffic.exposed[kind] == 0) continue;
+          costs.delay_by_slot[first + step.slot][kind] =
+              duration({last, task.sent[kind]}, finish) - traffic.exposed[kind];
+          last = task.sent[kind];
+        }
       }
     }
   }
@@ -505,6 +514,7 @@ class StepFlowBuilder {
   std::vector<Span> sent_;
   struct TaskSpan {
     FlowIndex before = -1, computed = -1, end = -1;
+    std::array<FlowIndex, kTaskTrafficKinds> sent{-1, -1, -1};  // By kind, when it is over.
   };
   std::vector<TaskSpan> tasks_;                    // Of shared units; empty where none is.
   std::map<std::size_t, Span> gathers_, reduces_;  // By chunk index.

@@ -27,7 +27,7 @@ struct StepStretch {
   // Of a data-parallel ring by stage: its bus bandwidth beside the other rings of its stage, as the
   // durations in `costs` have it.
   std::vector<model::BytesPerSecond> ring_rate;
-  // Collectives inside tasks: by task entry of a class, and their rates. Empty: none.
+  // Collectives inside tasks: by task entry, and their rates. Empty: none.
   std::vector<TaskTraffic> traffic;
   TaskTrafficRates traffic_rates;
 };

@@ -8,49 +8,26 @@
 
 #include "model/assert.h"
 #include "model/numbers.h"
-#include "model/program/data_parallel.h"
-#include "model/program/lowering.h"
 #include "model/program/program_builder.h"
 #include "policies/equal_memory.h"
 #include "policies/policy_choice.h"
 #include "policies/user_policy.h"
-#include "sim/dataflow.h"
-#include "sim/flow/flow_net.h"
-#include "sim/group_contention.h"
+#include "sim/delayed_program.h"
+#include "sim/flapping.h"
+#include "sim/job_network.h"
 #include "sim/memory_report.h"
 #include "sim/mixed/mixed_report.h"
-#include "sim/step_analysis.h"
-#include "sim/step_flows.h"
+#include "sim/network_step.h"
 #include "sim/step_limit.h"
-#include "sim/stretch_prices.h"
-#include "sim/task_traffic.h"
 
 namespace megatwin::sim {
 namespace {
 
-using model::ChunkCost;
 using model::Instant;
 using model::Job;
 using model::JobProgram;
 using model::PricedChunk;
-using model::PricedStage;
 using model::Seconds;
-using model::StageCost;
-using model::TaskPrice;
-
-void add(Instant& instant, Seconds more) { instant.ns += model::round_to_instant(more).ns; }
-
-std::unique_ptr<FlowNet> flow_net(model::NetworkKind kind) {
-  switch (kind) {
-    case model::NetworkKind::Analytic:
-      return make_analytic_net();
-    case model::NetworkKind::MaxMin:
-      return make_max_min_net();
-    case model::NetworkKind::Simgrid:
-      return make_simgrid_net();
-  }
-  return make_analytic_net();
-}
 
 // What flows find on the graph must not be in the closed forms as well.
 Job without_fabric_guesses(Job job) {
@@ -67,87 +44,6 @@ Job with_imbalance(Job job) {
     }
   }
   return job;
-}
-
-// Traffic inside a task that nothing hides grows with its factor. What hides goes on hiding.
-Seconds delay_of(TaskPrice& price, double tensor, double context, double expert) {
-  const Seconds more = (tensor - 1) * price.exposed_tp + (context - 1) * price.exposed_cp +
-                       (expert - 1) * price.exposed_ep;
-  price.exposed_tp = tensor * price.exposed_tp;
-  price.exposed_cp = context * price.exposed_cp;
-  price.exposed_ep = expert * price.exposed_ep;
-  price.duration += more;
-  return more;
-}
-
-void delay_data_parallel(const Job& job, double factor, PricedChunk& chunk, ChunkCost& cost) {
-  if (factor == 1) return;
-  chunk.gather = factor * chunk.gather;
-  chunk.reduce = factor * chunk.reduce;
-  if (job.plan.zero_stage >= 2) {
-    // Inside the tasks, layer by layer: the part that waits grows.
-    const Seconds forward = (factor - 1) * chunk.sharded_forward;
-    const Seconds backward = (factor - 1) * chunk.sharded_backward;
-    chunk.sharded_forward += forward;
-    chunk.sharded_backward += backward;
-    add(cost.forward, forward);
-    add(cost.backward, backward);
-    add(cost.backward_input, backward);
-  }
-  const auto exposed = [&](Seconds traffic, const TaskPrice& task, bool overlapped) {
-    return model::exposed_part({.traffic = traffic,
-                                .compute = task.duration,
-                                .layers = static_cast<double>(std::max(1, chunk.content.layers())),
-                                .slowdown = job.profile.communication_sm_slowdown,
-                                .overlapped = overlapped});
-  };
-  if (chunk.reduce_exposed.value > 0) {
-    chunk.reduce_exposed = exposed(chunk.reduce, chunk.backward,
-                                   job.plan.overlap_grad_reduce && job.plan.zero_stage < 3);
-  }
-  if (chunk.gather_exposed.value > 0) {
-    chunk.gather_exposed = exposed(chunk.gather, chunk.forward,
-                                   job.plan.overlap_param_gather && job.plan.zero_stage < 3);
-  }
-  cost.gradient_reduce = model::round_to_instant(chunk.reduce_exposed);
-  cost.parameter_gather = model::round_to_instant(chunk.gather_exposed);
-}
-
-void delay_program(const Job& job, const GroupContention& contention, JobProgram& program) {
-  for (std::size_t s = 0; s < program.stages.size(); ++s) {
-    for (std::size_t c = 0; c < program.stages[s].chunks.size(); ++c) {
-      PricedChunk& chunk = program.stages[s].chunks[c];
-      ChunkCost& cost = program.spec.stages[s].chunks[c];
-      const auto delayed = [&](TaskPrice& price) {
-        return delay_of(price, contention.tensor[s], contention.context[s], contention.expert[s]);
-      };
-      add(cost.forward, delayed(chunk.forward));
-      const Seconds backward = delayed(chunk.backward);
-      add(cost.backward, backward);
-      add(cost.backward_input, backward);
-      delay_data_parallel(job, contention.data[s], chunk, cost);
-    }
-  }
-}
-
-// Kernels take `factor` times as long; collectives and the host do not.
-StageCost slowed(const StageCost& plain, const PricedStage& stage, double factor) {
-  StageCost cost = plain;
-  const double more = factor - 1;
-  for (std::size_t c = 0; c < cost.chunks.size(); ++c) {
-    const PricedChunk& priced = stage.chunks[c];
-    ChunkCost& chunk = cost.chunks[c];
-    const auto kernels = [](const TaskPrice& price) { return price.compute() - price.host_bound; };
-    const Seconds backward = kernels(priced.backward);
-    add(chunk.forward, more * kernels(priced.forward));
-    // A split backward's parts share its kernels; the weight part is kernels only.
-    const Seconds weight = std::min(model::to_seconds(plain.chunks[c].backward_weight), backward);
-    add(chunk.backward, more * backward);
-    add(chunk.backward_weight, more * weight);
-    add(chunk.backward_input, more * (backward - weight));
-  }
-  add(cost.optimizer, more * stage.optimizer);
-  return cost;
 }
 
 // The slowest member of each unit: a tensor- or context-parallel group waits for it.
@@ -205,12 +101,6 @@ Replicas disturbed_replicas(const StepRun& run, int count) {
   return replicas;
 }
 
-std::shared_ptr<const CompiledPipeline> compiled_for(const model::ProgramSpec& spec,
-                                                     PipelineCache* cache) {
-  if (cache != nullptr) return cache->get(spec);
-  return std::make_shared<const CompiledPipeline>(compile_pipeline(spec));
-}
-
 // How many times as long as it should the slowest GPU takes.
 double slowest_of(const StepRun& run) {
   double slowest = 1;
@@ -218,139 +108,6 @@ double slowest_of(const StepRun& run) {
     for (const double factor : stretch.unit_factor) slowest = std::max(slowest, factor);
   }
   return slowest;
-}
-
-// By disturbance: whether anybody of the job sends over the cable that it names, either way.
-std::vector<bool> sends_over(const Job& job, const model::Topology& topology,
-                             const std::vector<bool>& used) {
-  std::vector<bool> sends;
-  for (const model::Disturbance& d : job.disturbances) {
-    const auto uses = [&](const std::string& from, const std::string& to) {
-      const model::LinkId link = topology.find_link(from, to);
-      return link.value >= 0 && used[static_cast<std::size_t>(link.value)];
-    };
-    sends.push_back(uses(d.at, d.to) || uses(d.to, d.at));
-  }
-  return sends;
-}
-
-// The step as it would be if all of it were as in one stretch; delays `program` by what its network
-// does to it.
-model::Result<StepStretch> priced_stretch(const Job& job, const StepRun::Stretch& stretch,
-                                          const GroupContention& contention, const StepRun& run,
-                                          JobProgram& program) {
-  delay_program(job, contention, program);
-  if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
-  const model::ProgramSpec& spec = program.spec;
-  const std::vector<Replicas::Difference> slow = differences(program, stretch.unit_factor);
-  std::vector<ReplicaClass> classes(static_cast<std::size_t>(job.plan.data), replica_class(spec));
-  for (const Replicas::Difference& unit : slow) {
-    classes[static_cast<std::size_t>(unit.replica)]
-        .stages[static_cast<std::size_t>(unit.stage.value)] = &unit.cost;
-  }
-  StepStretch priced{.from = stretch.from, .costs = pipeline_costs(classes)};
-  for (const double factor : contention.data) {
-    priced.ring_rate.push_back(ring_rate(job, model::GroupKind::Data) / factor);
-  }
-  priced.traffic = task_traffic(program, priced.costs);
-  priced.traffic_rates = task_traffic_rates(job, contention, priced.traffic);
-  return priced;
-}
-
-// A link that is too small for groups, as their closed forms have it in the stretch from `from` on.
-struct GroupLink {
-  Instant from;
-  LinkLoad load;
-};
-
-// The worst stretch of the step has the word. A link that flows met too stands as they did where
-// that is a part of the step: they are held against durations that have the slowdown of groups in
-// them already. One that is short only when the step is over slows nobody.
-std::vector<LinkLoad> with_group_links(std::vector<LinkLoad> links, std::vector<GroupLink> groups,
-                                       Instant makespan) {
-  constexpr double kPartOfStep = 0.01;
-  for (GroupLink& group : groups) {
-    if (group.from > Instant{} && group.from >= makespan) continue;
-    LinkLoad& load = group.load;
-    const auto listed = std::find_if(links.begin(), links.end(),
-                                     [&](const LinkLoad& l) { return l.link == load.link; });
-    if (listed == links.end()) {
-      links.push_back(std::move(load));
-    } else if (listed->of_one_collective
-                   ? load.slowdown > listed->slowdown
-                   : listed->delay < kPartOfStep * model::to_seconds(makespan)) {
-      *listed = std::move(load);
-    }
-  }
-  return links;
-}
-
-// `job` with the closed forms that its program was priced by; the graph is that of `placed`.
-model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
-                                   StepRun& run) {
-  MEGATWIN_TRY(ChangingNetwork network, ChangingNetwork::build(placed));
-  const std::unique_ptr<FlowNet> net = flow_net(job.network);
-  const JobProgram plain = network.size() > 1 ? run.programs.front() : JobProgram{};
-  std::vector<StepStretch> stretches;
-  std::vector<StretchPrices> prices;
-  std::vector<GroupLink> group_links;
-  std::vector<bool> used(static_cast<std::size_t>(network.at(0).topology().num_links()));
-  GroupContention contention;
-  for (std::size_t k = 0; k < network.size(); ++k) {
-    if (!network.same_as_before(k)) {
-      MEGATWIN_TRY(contention, group_contention(job, network.at(k), *net));
-      const Instant from = run.stretches[k].from;
-      for (LinkLoad& load : contention.links) group_links.push_back({from, std::move(load)});
-      for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || contention.used[i];
-    }
-    StretchPrices later{.from = run.stretches[k].from, .program = k == 0 ? JobProgram{} : plain};
-    JobProgram& program = k == 0 ? run.programs.front() : later.program;
-    MEGATWIN_TRY(StepStretch stretch,
-                 priced_stretch(job, run.stretches[k], contention, run, program));
-    stretches.push_back(std::move(stretch));
-    if (network.size() == 1) continue;
-    if (k == 0) later.program = program;
-    prices.push_back(std::move(later));
-  }
-  const model::ProgramSpec& spec = run.programs.front().spec;
-  const PipelineCosts costs = stretches.front().costs;
-  const auto compiled = compiled_for(spec, options.cache);
-  const model::LoweringInput lowering = model::lowering_input(job);
-  StepFlowsInput input{.job = job,
-                       .compiled = *compiled,
-                       .stretches = std::move(stretches),
-                       .message = model::pipeline_message(lowering)};
-  MEGATWIN_TRY(StepFlows flows, run_step_flows(input, network, *net));
-  if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
-  DataflowEvaluator evaluator;
-  const Instant makespan{evaluator.makespan(*compiled, flows.costs)};
-  if (const Instant last = run.stretches.back().from; last > Instant{} && last >= makespan) {
-    // What comes after the step has no part in it.
-    input.sized_until = makespan;
-    MEGATWIN_TRY(flows, run_step_flows(input, network, *net));
-    if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
-    evaluator.makespan(*compiled, flows.costs);
-  }
-  std::vector<const policies::Order*> orders;
-  for (std::size_t unit = 0; unit < costs.num_units(); ++unit) {
-    orders.push_back(&compiled->orders[unit % compiled->orders.size()]);
-  }
-  run.result =
-      analyse_step({.costs = flows.costs,
-                    .rows = {&compiled->rows},
-                    .times = evaluator.times(),
-                    .orders = orders,
-                    .multiplicities = std::vector<int>(static_cast<std::size_t>(job.plan.data), 1),
-                    .timeline = options.timeline});
-  if (!prices.empty()) {
-    run.programs.front() = mean_prices(prices, run.result.makespan);
-  }
-  run.links = with_group_links(std::move(flows.links), std::move(group_links), run.result.makespan);
-  for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || flows.used[i];
-  run.sends_over = sends_over(placed, network.at(0).topology(), used);
-  run.flows = flows.flows;
-  run.closed_form = flows.closed_form;
-  return true;
 }
 
 // The class of replicas and its stage that work longest.
@@ -437,6 +194,41 @@ std::size_t reported_unit(const Job& job, const StepRun& run) {
   return static_cast<std::size_t>(longest - ranks.begin());
 }
 
+// `job` with the closed forms that its program was priced by; the graph is that of `placed`. The
+// program becomes that of the replica whose rank is reported.
+model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
+                                   StepRun& run) {
+  const JobProgram plain = run.programs.front();
+  const auto input_of = [&](const Job& with, const Job& closed) {
+    return NetworkStepInput{.named = placed,
+                            .placed = with,
+                            .priced = closed,
+                            .program = plain,
+                            .stretches = run.stretches,
+                            .slowest = slowest_of(run)};
+  };
+  Job phased_closed = job;
+  MEGATWIN_TRY(NetworkStep step, network_step(input_of(placed, job), options));
+  const std::optional<Job> phased = with_flaps(placed, step.result.makespan);
+  if (phased) {
+    phased_closed.disturbances = phased->disturbances;
+    run.stretches = stretches_of(phased_closed);
+    MEGATWIN_TRY(step, network_step(input_of(*phased, phased_closed), options));
+  }
+  const NetworkStepInput input = input_of(phased ? *phased : placed, phased_closed);
+  run.result = std::move(step.result);
+  run.links = std::move(step.links);
+  run.flows = step.flows;
+  run.closed_form = step.closed_form;
+  run.sends_over = std::move(step.sends_over);
+  run.notes = std::move(step.notes);
+  const auto p = static_cast<std::size_t>(job.plan.pipeline);
+  const auto replica = static_cast<int>(reported_unit(placed, run) / p);
+  run.programs.front() = program_of_replica(input, step, replica);
+  run.unit = reported_unit(placed, run);
+  return true;
+}
+
 }  // namespace
 
 model::Diagnostics unsupported(const Job& job) {
@@ -475,7 +267,6 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
     if (auto done = run_on_network(job, priced, options, run); !done) {
       return model::fail(with_cuts(job, std::move(done.error())));
     }
-    run.unit = reported_unit(job, run);
     return run;
   }
   const SimulationOptions simulation = simulation_options(job, run.programs, options);

@@ -3,6 +3,7 @@
 #ifndef MEGATWIN_SIM_STEP_RUN_H_
 #define MEGATWIN_SIM_STEP_RUN_H_
 
+#include <string>
 #include <vector>
 
 #include "model/job.h"
@@ -34,6 +35,9 @@ struct StepRun {
   Engine engine = Engine::Dataflow;  // That it ran on.
   // By disturbance: whether the job sends over its cable, as it is without it or with it.
   std::vector<bool> sends_over;
+  // By disturbance: who leaves by which other adapter while this one is dead, see
+  // JobNetwork::detour(); how often a link goes down. Of others nothing.
+  std::vector<std::string> notes;
 
   // Of the unit that is reported.
   const model::JobProgram& program() const {

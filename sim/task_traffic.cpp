@@ -1,6 +1,7 @@
 #include "sim/task_traffic.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "model/numbers.h"
 #include "model/rank_layout.h"
@@ -21,38 +22,40 @@ constexpr std::array<GroupKind, kTaskTrafficKinds> kKinds{GroupKind::Tensor, Gro
 constexpr std::size_t kExpert = 2;
 
 // The weight part of a split backward is products only.
-const TaskPrice* price_of(const model::PricedChunk& chunk, TaskKind kind) {
+std::optional<TaskPrice> price_of(const DelayedProgram& program, int replica, int stage, int chunk,
+                                  TaskKind kind) {
   switch (kind) {
     case TaskKind::Forward:
-      return &chunk.forward;
+      return program.forward(replica, stage, chunk);
     case TaskKind::Backward:
     case TaskKind::BackwardInput:
-      return &chunk.backward;
+      return program.backward(replica, stage, chunk);
     case TaskKind::BackwardWeight:
     case TaskKind::Recompute:
-      return nullptr;
+      return std::nullopt;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 Nanoseconds rounded(model::Seconds time) { return model::round_to_instant(time).ns; }
 
 }  // namespace
 
-std::vector<TaskTraffic> task_traffic(const model::JobProgram& program,
-                                      const PipelineCosts& costs) {
-  std::vector<TaskTraffic> traffic(costs.class_stride());
-  for (int stage = 0; stage < costs.shape.pipeline; ++stage) {
-    for (int phase = 0; phase < costs.shape.phases(); ++phase) {
-      for (int chunk = 0; chunk < costs.shape.model_chunks; ++chunk) {
-        const TaskPrice* price = price_of(program.stages[as_index(stage)].chunks[as_index(chunk)],
-                                          costs.shape.kind_of(phase));
-        if (price == nullptr) continue;
-        const std::size_t at = costs.task_index(0, stage, phase, chunk);
-        traffic[at].exposed = {rounded(price->exposed_tp), rounded(price->exposed_cp),
-                               rounded(price->exposed_ep)};
-        // Rounding of the parts must not exceed the whole.
-        if (traffic[at].total() > costs.task[at]) traffic[at] = {};
+std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const PipelineCosts& costs) {
+  std::vector<TaskTraffic> traffic(as_index(costs.num_classes) * costs.class_stride());
+  const model::PipelineShape& shape = costs.shape;
+  for (int replica = 0; replica < costs.num_classes; ++replica) {
+    for (int stage = 0; stage < shape.pipeline; ++stage) {
+      for (int phase = 0; phase < shape.phases(); ++phase) {
+        for (int chunk = 0; chunk < shape.model_chunks; ++chunk) {
+          const auto price = price_of(program, replica, stage, chunk, shape.kind_of(phase));
+          if (!price) continue;
+          const std::size_t at = costs.task_index(replica, stage, phase, chunk);
+          traffic[at].exposed = {rounded(price->exposed_tp), rounded(price->exposed_cp),
+                                 rounded(price->exposed_ep)};
+          // Rounding of the parts must not exceed the whole.
+          if (traffic[at].total() > costs.task[at]) traffic[at] = {};
+        }
       }
     }
   }
@@ -93,18 +96,22 @@ model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
       const std::vector<RankId> members = layout.members(kKinds[kind], rank);
       if (!uses_network(network, members)) continue;
       const int stage = layout.coordinates(rank).pipeline;
-      const auto rate_in = [&](std::size_t k) { return rates[k].rate[kind][as_index(stage)]; };
-      for (const GroupLane& lane : kind == kExpert
-                                       ? shifted_lanes(network.at(0), members, rate_in(0))
-                                       : ring_lanes(network.at(0), members, rate_in(0))) {
-        // The first as it is, so that a step without changes has the bits of its rate.
-        const double share = ratio(lane.rate / rate_in(0));
+      const auto unit_of = [&](RankId member) {
+        return as_index(layout.coordinates(member).data * p + stage);
+      };
+      const BytesPerSecond first = rates.front().rate[kind][unit_of(rank)];
+      for (const GroupLane& lane : kind == kExpert ? shifted_lanes(network.at(0), members, first)
+                                                   : ring_lanes(network.at(0), members, first)) {
+        const double share = ratio(lane.rate / first);
+        const std::size_t unit = unit_of(lane.key.from);
         MEGATWIN_TRY(const std::vector<CappedWays::Way> by_stretch,
                      ways_of(network, lane.key, [&](std::size_t k) {
-                       return k == 0 ? lane.rate : share * rate_in(k);
+                       const BytesPerSecond rate = rates[k].rate[kind][unit];
+                       // As it is, so that a step without changes has the bits of its rate.
+                       return k == 0 && rate == first ? lane.rate : share * rate;
                      }));
         const int replica = layout.coordinates(lane.key.from).data;
-        lanes.handles_[as_index(replica * p + stage) * kTaskTrafficKinds + kind].push_back(
+        lanes.handles_[unit * kTaskTrafficKinds + kind].push_back(
             ways.add(by_stretch, {.kind = FlowUser::Kind::InTasks,
                                   .group = kKinds[kind],
                                   .stage = stage,

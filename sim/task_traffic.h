@@ -7,8 +7,8 @@
 #include <array>
 #include <vector>
 
-#include "model/program/job_program.h"
 #include "model/result.h"
+#include "sim/delayed_program.h"
 #include "sim/flow/capped_ways.h"
 #include "sim/group_contention.h"
 #include "sim/job_network.h"
@@ -24,10 +24,11 @@ struct TaskTraffic {
   Nanoseconds total() const { return exposed[0] + exposed[1] + exposed[2]; }
 };
 
-// By PipelineCosts' task entries of a class of replicas, of a program that contention has delayed.
-std::vector<TaskTraffic> task_traffic(const model::JobProgram& program, const PipelineCosts& costs);
+// By PipelineCosts' task entries, one class a data-parallel replica.
+std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const PipelineCosts& costs);
 
-// Bandwidths by kind and stage, beside the other groups of the kind: what the durations stand for.
+// Bandwidths by kind and unit (replica · p + stage), beside the other groups of the kind: what the
+// durations stand for.
 struct TaskTrafficRates {
   // Of a ring's bus, for experts of a pair of ranks; empty where there is no such group.
   std::array<std::vector<model::BytesPerSecond>, kTaskTrafficKinds> rate;

@@ -6,18 +6,24 @@
 
 #include "model/assert.h"
 #include "model/rank_layout.h"
+#include "model/topology/fabric_hops.h"
 
 namespace megatwin::model {
 namespace {
 
+// Whether there is anything above the switch that machines hang on.
+bool has_spine(const Fabric& fabric) {
+  return fabric.kind != FabricKind::SingleSwitch && fabric.kind != FabricKind::Ideal;
+}
+
 // Part of the network cards that is left of what crosses the spine.
 double spine_efficiency(const Fabric& fabric, const NodeGroup& machine) {
   if (fabric.spine_efficiency > 0) return fabric.spine_efficiency;
+  if (!has_spine(fabric)) return 1;
   // A single card has nothing to collide with.
   const bool alone = machine.count * machine.node.num_nics <= 1;
   // Read off KORTH: step_constants.h.
-  const bool collides =
-      machine.node.static_routes && fabric.routing == FabricRouting::Ecmp && !alone;
+  const bool collides = routing_of(fabric, machine.node) == FabricRouting::Ecmp && !alone;
   return collides ? 0.5 : 1.0;
 }
 
@@ -63,27 +69,87 @@ Reach reach_of(const StageSites& sites, const Fabric& fabric, const StageSite& f
   if (a == b) return Reach::InsideNode;
   // Machines of different kinds are bought as different pods.
   const int per_leaf = std::max(fabric.nodes_per_leaf, 1);
-  const bool same_leaf = from.kind == to.kind && a.value / per_leaf == b.value / per_leaf;
+  const bool same_leaf =
+      !has_spine(fabric) || (from.kind == to.kind && a.value / per_leaf == b.value / per_leaf);
   return same_leaf ? Reach::AcrossNodes : Reach::AcrossLeaves;
 }
 
+// Machines of the first kind that the job fills.
+int nodes_of(const Job& job) {
+  const int gpus = job.cluster.groups.front().node.num_gpus;
+  return (job.plan.gpus() + gpus - 1) / gpus;
+}
+
+int hops_between(const StageSites& sites, const FabricHops& hops, const StageSite& from,
+                 const StageSite& to) {
+  const NodeId a = sites.nodes().node_of(from.first), b = sites.nodes().node_of(to.first);
+  // Machines of different kinds are bought as different pods.
+  const int least = from.kind != to.kind && !hops.levels().empty() ? 3 : 0;
+  return std::max(least, hops.between(a.value, b.value));
+}
+
+// Of one ring over machines of several kinds, which hang on different leaves.
+int mixed_ring_hops(const Job& job, const std::set<NodeId>& nodes) {
+  if (!job.cluster.fabric.is_given) return 0;
+  const FabricHops hops(job.cluster);
+  int most = hops.levels().empty() ? 1 : 3;
+  NodeId last = *nodes.rbegin();
+  for (const NodeId node : nodes) {
+    most = std::max(most, hops.between(last.value, node.value));
+    last = node;
+  }
+  return most;
+}
+
+// On the farthest way between neighbours of any ring of the kind; 0 where nothing is said of the
+// fabric.
+int ring_hops(const Job& job, const RankLayout& layout, GroupKind kind, const NodeMap& nodes) {
+  if (!job.cluster.fabric.is_given) return 0;
+  const FabricHops hops(job.cluster);
+  const int gpus = job.cluster.groups.front().node.num_gpus;
+  int most = 1;
+  for (const FabricHops::Level& level : hops.levels()) {
+    if (!hops.has_levels() || level.machines >= nodes_of(job)) continue;
+    if (layout.crosses(kind, level.machines * gpus)) return level.hops;
+  }
+  if (hops.has_levels()) return most;
+  for (int r = 0; r < layout.num_ranks(); ++r) {
+    if (layout.leader(kind, {r}).value != r) continue;
+    const std::vector<RankId> members = layout.members(kind, {r});
+    NodeId last = nodes.node_of(members.back());
+    for (const RankId member : members) {
+      const NodeId node = nodes.node_of(member);
+      most = std::max(most, hops.between(last.value, node.value));
+      last = node;
+    }
+  }
+  return most;
+}
+
 }  // namespace
+
+bool meets_equal_ways(const Job& job) {
+  const Fabric& fabric = job.cluster.fabric;
+  return has_spine(fabric) && fabric.kind != FabricKind::Torus &&
+         nodes_of(job) > std::max(fabric.nodes_per_leaf, 1);
+}
 
 GroupTopology group_topology(const Job& job, GroupKind kind) {
   MEGATWIN_ASSERT(kind != GroupKind::Pipeline, "a pipeline has hops");
   const NodeGroup& machine = job.cluster.groups.front();
   const NodeMap nodes(machine.node.num_gpus);
-  const GroupSpread location = RankLayout(job.plan).spread(kind, RankId{0}, nodes);
-  const GroupPlacement placement{.ranks = location.size,
-                                 .ranks_per_node = location.ranks_per_node,
-                                 .groups_sharing_nics = location.groups_per_node};
+  const RankLayout layout(job.plan);
+  const GroupSpread location = layout.spread(kind, RankId{0}, nodes);
+  GroupPlacement placement{.ranks = location.size,
+                           .ranks_per_node = location.ranks_per_node,
+                           .groups_sharing_nics = location.groups_per_node};
+  if (!location.inside_node()) placement.switch_hops = ring_hops(job, layout, kind, nodes);
   const Fabric& fabric = job.cluster.fabric;
   GroupTopology topology =
       group_topology(placement, machine.node, machine.gpu, fabric, job.profile);
   // Not the group's own size decides, but how far apart its members are: neighbours of a strided
   // group are on other leaves as soon as the job is larger than one.
-  const int job_nodes = (job.plan.gpus() + machine.node.num_gpus - 1) / machine.node.num_gpus;
-  if (topology.nodes > 1 && job_nodes > fabric.nodes_per_leaf) {
+  if (topology.nodes > 1 && nodes_of(job) > fabric.nodes_per_leaf) {
     topology.nic_efficiency *= spine_efficiency(fabric, machine);
     topology.oversubscription = leaf_oversubscription(fabric);
   }
@@ -93,17 +159,21 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
 GroupTopology hop_topology(const Job& job, const StageSites& sites,
                            const std::vector<int>& replicas, int boundary) {
   const int next = (boundary + 1) % job.plan.pipeline;
+  const bool is_given = job.cluster.fabric.is_given;
   Reach reach = Reach::InsideNode;
   StageSite from = sites.site(replicas.front(), boundary);
   StageSite to = sites.site(replicas.front(), next);
+  const FabricHops hops(job.cluster);
+  int switches = 0;
   for (const int replica : replicas) {
     const StageSite here = sites.site(replica, boundary), there = sites.site(replica, next);
     const Reach its = reach_of(sites, job.cluster.fabric, here, there);
+    if (is_given) switches = std::max(switches, hops_between(sites, hops, here, there));
     if (its <= reach) continue;
     reach = its;
     from = here;
     to = there;
-    if (reach == Reach::AcrossLeaves) break;
+    if (reach == Reach::AcrossLeaves && !is_given) break;
   }
   const auto end = [&](const StageSite& site, int stage) {
     const NodeGroup& machine = job.cluster.groups[static_cast<std::size_t>(site.kind)];
@@ -112,13 +182,15 @@ GroupTopology hop_topology(const Job& job, const StageSites& sites,
     const GroupPlacement placement{
         .ranks = 2,
         .ranks_per_node = inside ? 2 : 1,
-        .groups_sharing_nics = inside ? 1 : sites.ranks_of_stage_on_node(site.first, stage)};
+        .groups_sharing_nics = inside ? 1 : sites.ranks_of_stage_on_node(site.first, stage),
+        .switch_hops = is_given                       ? switches
+                       : reach == Reach::AcrossLeaves ? 3
+                                                      : 1};
     GroupTopology topology = group_topology(placement, machine.node, machine.gpu,
                                             job.cluster.fabric, profile_of(job, site.kind));
     if (reach == Reach::AcrossLeaves) {
       topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine);
       topology.oversubscription = leaf_oversubscription(job.cluster.fabric);
-      topology.switch_hops = 3;
     }
     return topology;
   };
@@ -141,7 +213,10 @@ GroupTopology mixed_data_topology(const Job& job, const StageSites& sites, int s
     const int per_node = std::max(1, ranks / static_cast<int>(nodes.size()));
     const int sharing = std::max(1, machine.node.num_gpus / per_node);
     GroupTopology topology =
-        group_topology({.ranks = ranks, .ranks_per_node = per_node, .groups_sharing_nics = sharing},
+        group_topology({.ranks = ranks,
+                        .ranks_per_node = per_node,
+                        .groups_sharing_nics = sharing,
+                        .switch_hops = mixed_ring_hops(job, nodes)},
                        machine.node, machine.gpu, job.cluster.fabric, profile_of(job, kind));
     // Kinds hang on different leaves.
     topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine);

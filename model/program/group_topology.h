@@ -17,6 +17,10 @@ namespace megatwin::model {
 // kind of machine of the job. Requires: not GroupKind::Pipeline, see hop_topology().
 GroupTopology group_topology(const Job& job, GroupKind kind);
 
+// Whether messages of the job have several equal ways: beyond one leaf of a tree or of a
+// dragonfly+.
+bool meets_equal_ways(const Job& job);
+
 // Two ranks, one at `boundary` and its partner at the next stage (after the last, the first), in
 // the replica of those given whose partners are farthest apart: in one machine, on machines of one
 // leaf, or across the spine. Between kinds of machines the weaker side of every link counts.

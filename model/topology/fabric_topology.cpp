@@ -97,11 +97,6 @@ class FabricBuilder {
     for (int m = 0; m < num_machines(); ++m) most = std::max(most, injection(m));
     return most;
   }
-  int num_rails() const {
-    int rails = 1;
-    for (const Node* node : nodes_) rails = std::max(rails, node->num_nics);
-    return rails;
-  }
 
   VertexId add_switch(VertexKind kind, std::string name, int position) {
     return topology_.add_vertex({.kind = kind, .name = std::move(name), .position = position});
@@ -147,7 +142,7 @@ class FabricBuilder {
         return add_tree_above(add_leaves(), shape_.machines_per_leaf * injection_max());
       case FabricKind::RailOptimizedFatTree:
         return add_tree_above(add_rails(),
-                              shape_.machines_per_leaf * injection_max() / num_rails());
+                              shape_.machines_per_leaf * injection_max() / num_rails(cluster_));
       case FabricKind::Dragonfly:
         return add_dragonfly();
       case FabricKind::Torus:
@@ -168,7 +163,7 @@ class FabricBuilder {
   }
 
   std::vector<VertexId> add_rails() {
-    const int rails = num_rails();
+    const int rails = num_rails(cluster_);
     std::vector<VertexId> leaves;
     for (int m = 0; m < num_machines(); ++m) {
       const int block = m / shape_.machines_per_leaf;
@@ -191,7 +186,7 @@ class FabricBuilder {
     if (num_leaves == 1) return;
     const BytesPerSecond up = down / shape_.oversubscription;
     const int num_spines = spines_for(up);
-    const int per_pod = shape_.levels >= 3 ? leaves_per_pod() : num_leaves;
+    const int per_pod = shape_.levels >= 3 ? pod_leaves(shape_) : num_leaves;
     const int num_pods = divide_up(num_leaves, per_pod);
     std::vector<std::vector<VertexId>> spines(as_index(num_pods));
     for (int leaf = 0; leaf < num_leaves; ++leaf) {
@@ -207,9 +202,6 @@ class FabricBuilder {
     if (shape_.spines > 0) return shape_.spines;
     const double ports = std::ceil(ratio(up / nodes_.front()->nic_per_direction) - 1e-9);
     return static_cast<int>(std::clamp(ports, 1.0, double{kSpinesMax}));
-  }
-  int leaves_per_pod() const {
-    return shape_.leaves_per_pod > 0 ? shape_.leaves_per_pod : kLeavesPerPod;
   }
 
   std::vector<VertexId> add_spines(int pod, int count) {
@@ -237,7 +229,7 @@ class FabricBuilder {
   }
 
   void add_dragonfly() {
-    const int per_group = leaves_per_pod();
+    const int per_group = pod_leaves(shape_);
     const std::vector<VertexId> leaves = add_leaves();
     const int num_groups = divide_up(static_cast<int>(leaves.size()), per_group);
     const BytesPerSecond up = shape_.machines_per_leaf * injection_max();
@@ -316,12 +308,22 @@ FabricShape fabric_shape(const Cluster& cluster) {
   shape.spines = cluster.fabric.spines;
   shape.leaves_per_pod = cluster.fabric.leaves_per_pod;
   if (cluster.fabric.cores_per_spine > 0) shape.cores_per_spine = cluster.fabric.cores_per_spine;
-  shape.spray = cluster.fabric.routing == FabricRouting::Spray;
+  shape.spray = routing_of(cluster) == FabricRouting::Spray;
   shape.torus = cluster.fabric.torus;
   if (shape.kind == FabricKind::Torus && shape.torus.empty()) {
     shape.torus = cube_of(std::max(1, machines));
   }
   return shape;
+}
+
+int pod_leaves(const FabricShape& shape) {
+  return shape.leaves_per_pod > 0 ? shape.leaves_per_pod : kLeavesPerPod;
+}
+
+int num_rails(const Cluster& cluster) {
+  int rails = 1;
+  for (const NodeGroup& group : cluster.groups) rails = std::max(rails, group.node.num_nics);
+  return rails;
 }
 
 Result<Topology> build_topology(const Cluster& cluster, const FabricShape& shape) {

@@ -31,6 +31,11 @@ struct FabricShape {
 // pods of eight leaves; a torus as near to a cube as its machines divide.
 FabricShape fabric_shape(const Cluster& cluster);
 
+// Leaves of a pod or of a dragonfly's group.
+int pod_leaves(const FabricShape& shape);
+// Rails of a rail-optimised tree: the adapters of the machine that has most.
+int num_rails(const Cluster& cluster);
+
 // Machines in the order of the cluster's groups, each with all its adapters on the network.
 //   single switch, ideal: one switch.
 //   fat tree: all adapters of a machine on its leaf; every leaf on every spine.

@@ -69,20 +69,8 @@ Result<Route> Router::between_machines(VertexId from, VertexId to, const FlowKey
   const Topology::Machine& source = topology_.machine(topology_.vertex(from).machine);
   const Topology::Machine& target = topology_.machine(topology_.vertex(to).machine);
   if (source.nics.empty() || target.nics.empty()) return no_way("a machine has no adapter");
-  // The GPU's own adapter, or the next one whose port is up.
   const auto own = [&](const Topology::Machine& machine, int gpu) {
-    const std::size_t count = machine.nics.size();
-    const auto nic = static_cast<std::size_t>(
-        nic_of_gpu(gpu, static_cast<int>(machine.gpus.size()), static_cast<int>(count)));
-    std::vector<std::size_t> own_up;
-    for (std::size_t i = nic; i < nic + count / machine.gpus.size(); ++i) {
-      if (port_of(machine.nics[i]).value >= 0) own_up.push_back(i);
-    }
-    if (!own_up.empty()) return own_up[static_cast<std::size_t>(key.adapter) % own_up.size()];
-    for (std::size_t i = 0; i < count; ++i) {
-      if (port_of(machine.nics[(nic + i) % count]).value >= 0) return (nic + i) % count;
-    }
-    return nic;
+    return adapter_of(machine, gpu, key.adapter);
   };
   const std::size_t in = own(target, topology_.vertex(to).position);
   std::size_t out = own(source, topology_.vertex(from).position);
@@ -106,6 +94,41 @@ Result<Route> Router::between_machines(VertexId from, VertexId to, const FlowKey
     return no_way("no PCIe leads from " + topology_.vertex(target.nics[in]).name);
   }
   return measured(topology_, std::move(links));
+}
+
+std::size_t Router::links_between(VertexId gpu, VertexId nic) {
+  Links links;
+  return to_nic(gpu, nic, links) ? links.size() : 0;
+}
+
+VertexId Router::adapter_of(RankId gpu) {
+  const Vertex& vertex = topology_.vertex(topology_.gpu(gpu));
+  const Topology::Machine& machine = topology_.machine(vertex.machine);
+  return machine.nics[adapter_of(machine, vertex.position, 0)];
+}
+
+// The GPU's own adapter; or the nearest one whose port is up, by links of PCIe: on its own switch,
+// then its socket, then beyond; of several the next one after its own.
+std::size_t Router::adapter_of(const Topology::Machine& machine, int gpu, int adapter) {
+  const std::size_t count = machine.nics.size();
+  const auto nic = static_cast<std::size_t>(
+      nic_of_gpu(gpu, static_cast<int>(machine.gpus.size()), static_cast<int>(count)));
+  const auto is_up = [&](std::size_t i) { return port_of(machine.nics[i]).value >= 0; };
+  std::vector<std::size_t> own_up;
+  for (std::size_t i = nic; i < nic + count / machine.gpus.size(); ++i) {
+    if (is_up(i)) own_up.push_back(i);
+  }
+  if (!own_up.empty()) return own_up[static_cast<std::size_t>(adapter) % own_up.size()];
+  if (is_up(nic)) return nic;
+  std::size_t nearest = nic, least = 0;
+  for (std::size_t i = 1; i < count; ++i) {
+    const std::size_t other = (nic + i) % count;
+    if (!is_up(other)) continue;
+    const std::size_t far =
+        links_between(machine.gpus[static_cast<std::size_t>(gpu)], machine.nics[other]);
+    if (far > 0 && (least == 0 || far < least)) nearest = other, least = far;
+  }
+  return nearest;
 }
 
 bool Router::inside_machine(VertexId from, VertexId to, Links& links) {

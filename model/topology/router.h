@@ -48,10 +48,18 @@ class Router {
   explicit Router(const Topology& topology, RoutingOptions options = {});
 
   // From a GPU to another; empty from a GPU to itself. A GPU whose own adapters' ports are down
-  // uses the next adapter of its machine. Errors: the GPU does not exist; no way leads there (and
-  // what is missing).
+  // uses the nearest of its machine whose port is up: on its PCIe switch, on its socket, beyond it;
+  // of equally near ones the next after its own. NCCL takes the nearest, too, but deals its
+  // channels over all that are equally near (ncclTopoGetLocalNet(), src/graph/topo.cc). Errors: the
+  // GPU does not exist; no way leads there (and what is missing).
   Result<Route> route(const FlowKey& key);
   void forget();
+
+  // The adapter by which a GPU leaves and is reached without PXN, see route(). Requires: the
+  // machine has one.
+  VertexId adapter_of(RankId gpu);
+  // Links of PCIe and between sockets from a GPU to an adapter of its machine; 0: none lead there.
+  std::size_t links_between(VertexId gpu, VertexId nic);
 
   const Topology& topology() const { return topology_; }
 
@@ -63,6 +71,7 @@ class Router {
   bool inside_machine(VertexId from, VertexId to, Links& links);
   bool search(VertexId from, VertexId to, Inside by, Links& links);
   bool to_nic(VertexId gpu, VertexId nic, Links& links);
+  std::size_t adapter_of(const Topology::Machine& machine, int gpu, int adapter);
   bool through_fabric(VertexId from_nic, VertexId to_nic, const FlowKey& key, Links& links);
   LinkId port_of(VertexId nic) const;
   std::uint64_t weight(const FlowKey& key, LinkId link) const;

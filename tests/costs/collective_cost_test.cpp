@@ -128,21 +128,29 @@ TEST(CollectiveCost, GrowsWithBytes) {
   }
 }
 
-// An all-reduce of 16 or 64 MiB changes with the number of GPUs, and never gets faster with nodes
-// (SimAI#208: it did not change between 8, 32 and 64 GPUs).
+// SimAI#208: an all-reduce did not change between 8, 32 and 64 GPUs. By hand: every node more costs
+// something; twice as many are one level more of NCCL's trees, up and down, over a network link of
+// at least 5 µs (tree, LL: nccl_tuning.h), or twice the steps of a ring; and beyond two nodes,
+// where trees cross once each way, 2(N − 1)/N of the bytes leave each by eight adapters of 50 or 25
+// GB/s.
 TEST(CollectiveCost, MoreNodesAreNeverFaster) {
-  for (const double mib : {16.0, 64.0, 1024.0}) {
+  const auto time_of = [](bool newer, double bytes, int nodes) {
+    const GroupTopology topology = newer ? hopper(8 * nodes, 8) : ampere(8 * nodes, 8);
+    return collective_time(CollectiveKind::AllReduce, {bytes}, topology).time.value;
+  };
+  constexpr double kTreeLevel = 2 * 5e-6;
+  for (const double bytes : {8192.0, 1e6, 16e6, 64e6, 1e9, 16e9}) {
     for (const bool newer : {false, true}) {
-      double last = 0;
-      for (int nodes = 1; nodes <= 256; ++nodes) {
-        const GroupTopology topology = newer ? hopper(8 * nodes, 8) : ampere(8 * nodes, 8);
-        const double time =
-            collective_time(CollectiveKind::AllReduce, {mib * 1024 * 1024}, topology).time.value;
-        EXPECT_GE(time, last * (1 - 1e-12)) << mib << " MiB on " << nodes << " nodes";
-        if (nodes == 4 || nodes == 8) {
-          EXPECT_GT(time, last);
-        }
-        last = time;
+      SCOPED_TRACE(std::to_string(bytes) + (newer ? " B, Hopper" : " B, Ampere"));
+      for (int nodes = 1; nodes < 256; ++nodes) {
+        const double more = time_of(newer, bytes, nodes + 1);
+        EXPECT_GT(more, time_of(newer, bytes, nodes)) << nodes;
+        if (nodes == 1) continue;
+        EXPECT_GT(more, 2.0 * nodes / (nodes + 1) * bytes / (newer ? 8 * 50e9 : 8 * 25e9)) << nodes;
+      }
+      for (int nodes = 2; nodes <= 128; nodes *= 2) {
+        EXPECT_GE(time_of(newer, bytes, 2 * nodes), time_of(newer, bytes, nodes) + kTreeLevel)
+            << nodes;
       }
     }
   }

@@ -32,6 +32,7 @@ inline Cluster hopper_cluster(ClusterSize size, FabricKind kind) {
   Cluster cluster;
   cluster.groups = {group};
   cluster.fabric.kind = kind;
+  cluster.fabric.routing = FabricRouting::Ecmp;
   cluster.fabric.switch_latency = 0.3_us;
   return cluster;
 }

@@ -327,6 +327,47 @@ TEST(Faults, FindTheMembersOfACycle) {
   EXPECT_EQ(find_cycle(2, {{1, 1}}), (std::vector<int>{1}));
 }
 
+// A dead adapter's GPU goes on over the nearest that is up, by hand from the wiring: adapter a of a
+// Hopper hangs on PCIe switch a, of an Ampere on switch a/2; the upper half of both on socket 1.
+// The next in number would be adapter 0, across the sockets.
+TEST(Routes, ADeadAdapterLeavesTheNearest) {
+  struct Case {
+    GpuArchitecture architecture;
+    std::vector<int> dead;
+    int gpu, takes;
+    std::size_t links;  // Of PCIe, to it.
+  };
+  const std::vector<Case> cases{
+      {GpuArchitecture::Hopper, {7}, 7, 4, 4},  // Its socket.
+      {GpuArchitecture::Hopper, {2}, 2, 3, 4},
+      {GpuArchitecture::Hopper, {3}, 3, 0, 4},           // 4 is beyond.
+      {GpuArchitecture::Hopper, {4, 5, 6, 7}, 5, 0, 5},  // None is left there.
+      {GpuArchitecture::Hopper, {7}, 6, 6, 2},           // Not its own.
+      {GpuArchitecture::Ampere, {7}, 7, 6, 2},           // Its PCIe switch.
+      {GpuArchitecture::Ampere, {6, 7}, 7, 4, 4},
+  };
+  for (const Case& c : cases) {
+    Cluster cluster = hopper_cluster({}, FabricKind::SingleSwitch);
+    cluster.groups[0].gpu.architecture = c.architecture;
+    Topology topology = built(cluster, fabric_shape(cluster));
+    for (const int nic : c.dead) {
+      topology.cut_cable(topology.find_link("n0/nic" + std::to_string(nic), "leaf0"));
+    }
+    Router router(topology, {.pxn = false});
+    const std::string name = "n0/nic" + std::to_string(c.takes);
+    const VertexId adapter = router.adapter_of({c.gpu});
+    EXPECT_EQ(topology.vertex(adapter).name, name) << c.gpu;
+    EXPECT_EQ(router.links_between(topology.gpu({c.gpu}), adapter), c.links) << name;
+    const Route route = route_of(router, c.gpu, 8 + c.gpu);
+    EXPECT_NE(to_text(topology, route).find(" -> " + name + " -> leaf0"), std::string::npos)
+        << to_text(topology, route);
+    // And back: whoever sends to this GPU comes in by it.
+    const Route back = route_of(router, 8 + c.gpu, c.gpu);
+    EXPECT_NE(to_text(topology, back).find("leaf0 -> " + name + " -> "), std::string::npos)
+        << to_text(topology, back);
+  }
+}
+
 // Thousands of switches: 2,048 machines of 8 on 512 rail leaves and 32 spines.
 TEST(Routes, ReachAcross16384Gpus) {
   const Cluster cluster = hopper_cluster({.machines = 2048}, FabricKind::RailOptimizedFatTree);

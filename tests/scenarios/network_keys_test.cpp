@@ -39,7 +39,7 @@ int count(const model::Topology& topology, model::VertexKind kind) {
 TEST(FabricKeys, BuildThreeLevels) {
   const model::Job job = job_of(
       "{type: fat-tree, levels: 3, nodes_per_leaf: 1, leaves_per_pod: 2, spines: 3, "
-      "cores_per_spine: 2}");
+      "cores_per_spine: 2, routing: ecmp}");
   const auto topology = build_topology(job.cluster);
   ASSERT_TRUE(topology) << to_text(topology.error());
   EXPECT_EQ(count(*topology, model::VertexKind::Leaf), 8);
@@ -50,6 +50,25 @@ TEST(FabricKeys, BuildThreeLevels) {
 TEST(FabricKeys, SprayMakesTheSpinesOne) {
   const model::Job job = job_of("{type: fat-tree, nodes_per_leaf: 2, routing: spray}");
   EXPECT_EQ(count(*build_topology(job.cluster), model::VertexKind::Spine), 1);
+}
+
+// Where it is not given, the network of the machines says it: InfiniBand up to HDR routes
+// statically (dgx-a100-80g), NDR does not have to (dgx-h100).
+TEST(FabricKeys, RoutingIsThatOfTheMachines) {
+  const auto spines = [](const std::string& type, const std::string& routing) {
+    const auto scenario =
+        parse_scenario("test.yaml", kModel + "cluster: {nodes: [{type: " + type +
+                                        ", count: 8}], fabric: {type: fat-tree, nodes_per_leaf: 2" +
+                                        routing + "}}\n" + kPlan);
+    EXPECT_TRUE(scenario) << (scenario ? "" : to_text(scenario.error()));
+    return scenario
+               ? count(*build_topology(scenario->jobs.front().cluster), model::VertexKind::Spine)
+               : -1;
+  };
+  EXPECT_EQ(spines("dgx-h100", ""), 1);
+  EXPECT_EQ(spines("dgx-a100-80g", ""), 16);
+  EXPECT_EQ(spines("dgx-h100", ", routing: ecmp"), 16);
+  EXPECT_EQ(spines("dgx-a100-80g", ", routing: spray"), 1);
 }
 
 TEST(FabricKeys, ATorusHoldsItsMachines) {
@@ -88,6 +107,42 @@ TEST(DisturbanceKeys, NameTheirGpu) {
   model::Disturbance down = job.disturbances[2];
   down.down = model::Seconds{0.0999999};
   EXPECT_EQ(to_text(down), "flapping-link n0/nic0 - leaf0 down 99.9999 ms of every 100 ms");
+}
+
+// A cable of an adapter that is dead all the while: there was no such cable. Where one of them is
+// over before the other, both hold.
+TEST(DisturbanceKeys, ACableHangsOnItsAdapter) {
+  const std::string dead = "disturbances:\n  - {kind: dead-nic, nic: n0/nic3";
+  const std::string slow = "}\n  - {kind: slow-link, from: leaf0, to: n0/nic3, factor: 2";
+  const std::string fault = faults("{type: fat-tree}", dead + slow + "}\n");
+  EXPECT_NE(fault.find("test.yaml:6:"), std::string::npos) << fault;
+  EXPECT_NE(
+      fault.find("disturbances[1].to: the cable from leaf0 to n0/nic3 hangs on n0/nic3, which "
+                 "is dead by disturbances[0] (line 5): it carries nothing"),
+      std::string::npos)
+      << fault;
+  const auto refused = [&](const std::string& of_dead, const std::string& of_slow) {
+    return !faults("{type: fat-tree}", dead + of_dead + slow + of_slow + "}\n").empty();
+  };
+  EXPECT_TRUE(refused(", start: 4 ms", ", start: 5 ms"));
+  EXPECT_TRUE(refused(", until: 9 ms", ", until: 9 ms"));
+  EXPECT_FALSE(refused(", start: 4 ms", ""));
+  EXPECT_FALSE(refused(", until: 9 ms", ""));
+  EXPECT_FALSE(refused(", until: 9 ms", ", until: 10 ms"));
+  // Another adapter's cable, and the adapter's own way inside its machine.
+  EXPECT_TRUE(faults("{type: fat-tree}",
+                     dead + "}\n  - {kind: slow-link, from: n0/nic4, to: leaf0, factor: 2}\n")
+                  .empty());
+}
+
+// Spines that spraying makes one are not there by their numbers.
+TEST(DisturbanceKeys, SayWhySprayedSpinesAreMissing) {
+  const std::string slow =
+      "disturbances: [{kind: slow-link, from: leaf0, to: spine5, factor: 2}]\n";
+  const std::string fabric = "{type: fat-tree, nodes_per_leaf: 2, spines: 8";
+  EXPECT_NE(faults(fabric + "}", slow).find("unless cluster.fabric.routing is ecmp"),
+            std::string::npos);
+  EXPECT_EQ(faults(fabric + ", routing: ecmp}", slow), "");
 }
 
 TEST(DisturbanceKeys, HaveAWindow) {

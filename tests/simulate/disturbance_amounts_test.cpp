@@ -75,18 +75,22 @@ TEST(DisturbanceAmounts, ShiftedLanesSpreadOverAllMachines) {
   }
 }
 
-// Each kind of traffic inside a task goes at its own rate over its own delay.
+// Each kind of traffic inside a task goes at its own rate over its own delay, replica by replica.
 TEST(DisturbanceAmounts, EachKindInsideATaskHasItsOwnDelay) {
   const Job job = rails("", "mixtral-8x7b", "tensor: 2, expert: 4, data: 12, global_batch: 12");
   sim::GroupContention contention;
-  contention.tensor = {2};
-  contention.context = {3};
-  contention.expert = {5};
+  contention.tensor.assign(12, 2);
+  contention.context.assign(12, 3);
+  contention.expert.assign(12, 5);
+  contention.tensor[7] = 4;
+  contention.expert[0] = 1;
   const sim::TaskTrafficRates rates = task_traffic_rates(job, contention, {{.exposed = {1, 1, 1}}});
-  ASSERT_EQ(rates.rate[0].size(), 1U);
-  ASSERT_EQ(rates.rate[2].size(), 1U);
+  ASSERT_EQ(rates.rate[0].size(), 12U);
+  ASSERT_EQ(rates.rate[2].size(), 12U);
   EXPECT_EQ(rates.rate[0][0], sim::ring_rate(job, model::GroupKind::Tensor) / 2.0);
-  EXPECT_EQ(rates.rate[2][0], sim::all_to_all_rate(job) / 5.0);
+  EXPECT_EQ(rates.rate[0][7], sim::ring_rate(job, model::GroupKind::Tensor) / 4.0);
+  EXPECT_EQ(rates.rate[2][0], sim::all_to_all_rate(job));
+  EXPECT_EQ(rates.rate[2][7], sim::all_to_all_rate(job) / 5.0);
 }
 
 // As the plan's own imbalance of that size.

@@ -94,6 +94,20 @@ TEST(SharedAdapters, SlowContextGroupsThatMeetReductions) {
   EXPECT_TRUE(names(overlapped, "collectives of stage"));
 }
 
+// Tensor groups stay inside a machine there and meet nobody: what sharing costs is the context
+// groups' alone. It was spread over both by their size.
+TEST(SharedAdapters, DelayOnlyTheKindThatMeetsOthers) {
+  const std::string plan =
+      "tensor: 8, context: 2, pipeline: 2, model_chunks: 2, data: 2, sequence_parallel: true, "
+      "global_batch: 8, zero: 1";
+  const SimulationReport flows = run(plan, "maxmin", 8), closed = run(plan, "analytic", 8);
+  ASSERT_EQ(flows.critical_stage, closed.critical_stage);
+  EXPECT_GT(closed.breakdown.exposed_tp.value, 1e-3);
+  EXPECT_NEAR(flows.breakdown.exposed_tp.value, closed.breakdown.exposed_tp.value, 1e-7);
+  EXPECT_GT(flows.breakdown.exposed_cp.value, closed.breakdown.exposed_cp.value + 1e-5);
+  EXPECT_NEAR(flows.breakdown.compute.value, closed.breakdown.compute.value, 1e-7);
+}
+
 // Expert groups of two machines meet messages and the reduction of the dense gradients.
 TEST(SharedAdapters, SlowExpertsToo) {
   const std::string plan =

@@ -287,6 +287,76 @@ TEST(TimedDisturbances, AReductionUnderWayGoesOnAtTheNewRate) {
   }
 }
 
+// One micro-batch, so that the reduction is a good part of the step.
+model::Job short_job(const std::string& disturbance) {
+  model::Job job = job_of(disturbance, "maxmin");
+  job.plan.global_batch = 8;
+  return job;
+}
+std::string flapping(double start_ns, double down_ns, double period_ns) {
+  return "{kind: flapping-link, from: n0/nic0, to: rail0/leaf0, start: " + at_ms(1e-6 * start_ns) +
+         ", down: " + at_ms(1e-6 * down_ns) + ", every: " + at_ms(1e-6 * period_ns) + "}";
+}
+
+// A ring of which a cable is down stands still, and goes on where it was: by hand, from outage to
+// outage. Of a reduction that takes d the first begins after 0.3 d; or they come often, three or
+// more in it.
+TEST(TimedDisturbances, AFlappingLinkIsDownAndUpInTurn) {
+  const SimulationReport plain = run(short_job(""));
+  const EventRecord alone = reduction(plain);
+  const double d = static_cast<double>((alone.end - alone.start).ns);
+  const double step = static_cast<double>(step_ns(plain));
+  ASSERT_GT(d, step / 6) << "no room for several outages of a sixteenth of the step";
+  struct Case {
+    double first, down, period;
+  };
+  for (const Case& c : {Case{0.3 * d, 0.5 * d, 10 * step}, Case{0.01 * d, 0.02 * d, step / 8},
+                        Case{0.1 * d, 0.5 * step / 10, step / 10}, Case{2 * d, d, 10 * step}}) {
+    double now = 0, left = d;
+    int outages = 0;
+    for (double at = c.first; now + left > at; at += c.period) {
+      left -= at - now;
+      now = at + c.down;
+      ++outages;
+    }
+    const SimulationReport flaps =
+        run(short_job(flapping(static_cast<double>(alone.start.ns) + c.first, c.down, c.period)));
+    const EventRecord late = reduction(flaps);
+    EXPECT_EQ(late.start, alone.start);
+    EXPECT_NEAR(static_cast<double>((late.end - late.start).ns), now + left, 1e-3 * d) << outages;
+    EXPECT_NEAR(static_cast<double>(step_ns(flaps)), step + now + left - d, 1e-3 * d) << outages;
+  }
+}
+
+// The mean rate is the limit of many outages: sixteen in a step are not farther from it than one
+// period of them.
+TEST(TimedDisturbances, FlappingOftenIsItsMeanRate) {
+  const double step = static_cast<double>(step_ns(run(short_job(""))));
+  const auto flaps = [&](double period) {
+    return run(short_job(flapping(0, 0.4 * period, period)));
+  };
+  const SimulationReport mean = flaps(step / 1000), counted = flaps(step / 10);
+  const SimulationReport slow =
+      run(short_job("{kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: " +
+                    std::to_string(1 / 0.6) + "}"));
+  // The file's times are whole nanoseconds, of 25 µs that the link is down.
+  EXPECT_NEAR(ratio(mean.step_time / slow.step_time), 1, 1e-5);
+  EXPECT_GT(std::abs((counted.step_time - mean.step_time).value), 1e-5);
+  EXPECT_NEAR(static_cast<double>(step_ns(counted)), static_cast<double>(step_ns(mean)), step / 10);
+  const auto says = [](const SimulationReport& report, const std::string& words) {
+    const auto& chain = report.disturbed->chain;
+    return std::any_of(chain.begin(), chain.end(), [&](const std::string& line) {
+      return line.find(words) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(says(mean, "goes down more than 16 times in a step: its mean rate counts"));
+  EXPECT_TRUE(says(counted, " times within the step"));
+  for (const sim::LinkLoad& load : counted.links) {
+    EXPECT_GT(load.capacity.value, 10e9) << load.link;
+    EXPECT_LT(load.slowdown, 1000) << load.link;
+  }
+}
+
 // Under ZeRO 3 the traffic of a link is inside the tasks. What waited for it is traffic, not
 // compute: kernels take as long as without, whenever the window is and however slow the link.
 TEST(TimedDisturbances, OfALinkLeaveKernelsAlone) {
@@ -341,6 +411,19 @@ TEST(TimedDisturbances, SayWhatIsAMeanOverTheStep) {
   const SimulationReport untimed = run(link + "}");
   EXPECT_TRUE(says(untimed, always));
   EXPECT_FALSE(says(untimed, mean));
+}
+
+// A cable is slow at first, and then its adapter is dead: there was no cable to be slow. The report
+// says whose adapter takes over, the nearest: n3/nic0 of its socket, not n3/nic4 of the other.
+TEST(TimedDisturbances, ASlowCableMayLoseItsAdapterLater) {
+  const SimulationReport report =
+      run("{kind: slow-link, from: n3/nic3, to: rail3/leaf0, factor: 4}, {kind: dead-nic, nic: "
+          "n3/nic3, start: 100 ms}");
+  EXPECT_GT(report.step_time, report.disturbed->undisturbed_step_time);
+  const auto& chain = report.disturbed->chain;
+  EXPECT_NE(std::find(chain.begin(), chain.end(),
+                      "n3/nic3 is dead from 100 ms on: n3/gpu3 uses n3/nic0 on its socket"),
+            chain.end());
 }
 
 // The window stands with the cause and in the chain.
