@@ -51,6 +51,9 @@ class Router {
   // uses the next adapter of its machine. Errors: the GPU does not exist; no way leads there (and
   // what is missing).
   Result<Route> route(const FlowKey& key);
+  // Hops through the network from every vertex to this switch, FabricDistances::kUnreachable where
+  // there is no way. Valid until forget().
+  const std::vector<std::uint16_t>& hops_to(VertexId target);
   void forget();
 
   const Topology& topology() const { return topology_; }
