@@ -2,6 +2,7 @@
 #ifndef MEGATWIN_SCENARIOS_DISTURBANCE_READER_H_
 #define MEGATWIN_SCENARIOS_DISTURBANCE_READER_H_
 
+#include <string>
 #include <vector>
 
 #include "model/disturbance.h"
@@ -14,7 +15,8 @@ namespace megatwin::scenarios {
 // cluster, or as `gpu` by its name; either comes out as the name. Names are held against the
 // cluster's topology: disturbed_parts.h.
 std::vector<model::Disturbance> read_disturbances(MapReader& scenario,
-                                                  const model::Cluster& cluster);
+                                                  const model::Cluster& cluster,
+                                                  const std::string& folder);
 
 }  // namespace megatwin::scenarios
 

@@ -21,6 +21,7 @@
 #include "scenarios/scenario_document.h"
 #include "scenarios/software_reader.h"
 #include "scenarios/target_reader.h"
+#include "scenarios/token_table.h"
 #include "scenarios/training_reader.h"
 
 namespace megatwin::scenarios {
@@ -153,13 +154,15 @@ class ScenarioReader {
     if (needs_cluster_) reader.require("cluster", "a map with nodes");
     if (const TreeNode* cluster = reader.find("cluster")) {
       MapReader nested(reader.context(), *cluster, "cluster");
-      job.cluster = read_cluster(nested, catalogue, remarks);
+      job.cluster = read_cluster(nested, catalogue, folder_, remarks);
     }
     job.software = read_software(reader, remarks);
     take_runnable_attention(job, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
-    job.disturbances = read_disturbances(reader, job.cluster);
+    remark_closed_forms(job, remarks);
+    job.disturbances = read_disturbances(reader, job.cluster, folder_);
+    fit_tokens(reader, job);
     check_imbalance(reader, job);
     job.seed = static_cast<std::uint64_t>(reader.integer("seed", {.min = 0}).value_or(1));
     job.failures = read_failures(reader, job.cluster, remarks);
@@ -174,6 +177,36 @@ class ScenarioReader {
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
     return job;
+  }
+
+  static void remark_closed_forms(const model::Job& job, Remarks& remarks) {
+    const auto& groups = job.cluster.groups;
+    const bool described =
+        job.cluster.fabric.graph ||
+        std::any_of(groups.begin(), groups.end(),
+                    [](const model::NodeGroup& group) { return group.node.inside != nullptr; });
+    if (!described || job.network != model::NetworkKind::Analytic) return;
+    remarks.warnings.emplace_back(
+        "The cluster's topology and from are laid out by network: maxmin or simgrid; analytic goes "
+        "by the closed forms of the node type and by how many nodes hang on a leaf.");
+  }
+
+  static void fit_tokens(MapReader& scenario, model::Job& job) {
+    const TreeNode* list = scenario.find("disturbances");
+    if (list == nullptr || list->items.size() != job.disturbances.size()) return;
+    int tables = 0;
+    for (std::size_t i = 0; i < job.disturbances.size(); ++i) {
+      model::Disturbance& d = job.disturbances[i];
+      if (d.kind != model::DisturbanceKind::ExpertImbalance || d.tokens.empty()) continue;
+      MapReader entry(scenario.context(), list->items[i],
+                      "disturbances[" + std::to_string(i) + "]");
+      if (++tables > 1) {
+        entry.error_at(*entry.find("tokens"), "tokens", "is a second table of the same tokens",
+                       "one table");
+      } else if (job.transformer.experts) {
+        fit_token_table(entry, job.plan, *job.transformer.experts, d);
+      }
+    }
   }
 
   // The busiest expert-parallel rank cannot have more tokens than routing can give it. A search
@@ -209,7 +242,7 @@ class ScenarioReader {
       if (all <= most) continue;
       MapReader reader(scenario.context(), list->items[i],
                        "disturbances[" + std::to_string(i) + "]");
-      refuse(reader, "factor", d.factor);
+      refuse(reader, d.tokens.empty() ? "factor" : "tokens", d.factor);
     }
   }
 

@@ -111,7 +111,7 @@ void read_machines(MapReader& reader, const TreeNode& list,
                     "is more than max, " + std::to_string(offer.count_max),
                     "a whole number from 1 to " + std::to_string(offer.count_max));
     }
-    std::optional<model::NodeGroup> group = read_machine_group(item, catalogue, remarks);
+    std::optional<model::NodeGroup> group = read_machine_group(item, catalogue, "", remarks);
     item.finish();
     if (!group) continue;
     offer.group = *std::move(group);

@@ -237,7 +237,8 @@ std::vector<bool> sends_over(const Job& job, const model::Topology& topology,
 // The step as it would be if all of it were as in one stretch; delays `program` by what its network
 // does to it.
 model::Result<StepStretch> priced_stretch(const Job& job, const StepRun::Stretch& stretch,
-                                          const GroupContention& contention, const StepRun& run,
+                                          const GroupContention& contention,
+                                          const GroupAlgorithms& algorithms, const StepRun& run,
                                           JobProgram& program) {
   delay_program(job, contention, program);
   if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
@@ -249,11 +250,12 @@ model::Result<StepStretch> priced_stretch(const Job& job, const StepRun::Stretch
         .stages[static_cast<std::size_t>(unit.stage.value)] = &unit.cost;
   }
   StepStretch priced{.from = stretch.from, .costs = pipeline_costs(classes)};
+  constexpr auto kData = model::GroupKind::Data;
   for (const double factor : contention.data) {
-    priced.ring_rate.push_back(ring_rate(job, model::GroupKind::Data) / factor);
+    priced.ring_rate.push_back(group_rate(job, kData, algorithms.of(kData)) / factor);
   }
   priced.traffic = task_traffic(program, priced.costs);
-  priced.traffic_rates = task_traffic_rates(job, contention, priced.traffic);
+  priced.traffic_rates = task_traffic_rates(job, contention, priced.traffic, algorithms);
   return priced;
 }
 
@@ -290,6 +292,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
                                    StepRun& run) {
   MEGATWIN_TRY(ChangingNetwork network, ChangingNetwork::build(placed));
   const std::unique_ptr<FlowNet> net = flow_net(job.network);
+  const GroupAlgorithms algorithms(job, run.programs.front());
   const JobProgram plain = network.size() > 1 ? run.programs.front() : JobProgram{};
   std::vector<StepStretch> stretches;
   std::vector<StretchPrices> prices;
@@ -298,7 +301,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   GroupContention contention;
   for (std::size_t k = 0; k < network.size(); ++k) {
     if (!network.same_as_before(k)) {
-      MEGATWIN_TRY(contention, group_contention(job, network.at(k), *net));
+      MEGATWIN_TRY(contention, group_contention(job, network.at(k), *net, algorithms));
       const Instant from = run.stretches[k].from;
       for (LinkLoad& load : contention.links) group_links.push_back({from, std::move(load)});
       for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || contention.used[i];
@@ -306,7 +309,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
     StretchPrices later{.from = run.stretches[k].from, .program = k == 0 ? JobProgram{} : plain};
     JobProgram& program = k == 0 ? run.programs.front() : later.program;
     MEGATWIN_TRY(StepStretch stretch,
-                 priced_stretch(job, run.stretches[k], contention, run, program));
+                 priced_stretch(job, run.stretches[k], contention, algorithms, run, program));
     stretches.push_back(std::move(stretch));
     if (network.size() == 1) continue;
     if (k == 0) later.program = program;
@@ -319,7 +322,8 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
   StepFlowsInput input{.job = job,
                        .compiled = *compiled,
                        .stretches = std::move(stretches),
-                       .message = model::pipeline_message(lowering)};
+                       .message = model::pipeline_message(lowering),
+                       .algorithms = algorithms};
   MEGATWIN_TRY(StepFlows flows, run_step_flows(input, network, *net));
   if (auto fault = endless_traffic(flows.costs)) return model::fail(*std::move(fault));
   DataflowEvaluator evaluator;

@@ -35,6 +35,17 @@ const TaskPrice* price_of(const model::PricedChunk& chunk, TaskKind kind) {
   return nullptr;
 }
 
+// As finely as `most` lanes allow; see TaskLanes::add().
+std::vector<GroupLane> expert_lanes(const JobNetwork& network, const std::vector<RankId>& members,
+                                    BytesPerSecond pair, const PairWeights& weights,
+                                    std::int64_t most) {
+  std::vector<GroupLane> lanes = pair_lanes(network, members, pair, weights);
+  if (std::ssize(lanes) <= most) return lanes;
+  lanes = rail_lanes(network, members, pair, weights);
+  if (std::ssize(lanes) <= most || !weights.empty()) return lanes;
+  return shifted_lanes(network, members, pair);
+}
+
 Nanoseconds rounded(model::Seconds time) { return model::round_to_instant(time).ns; }
 
 }  // namespace
@@ -60,7 +71,8 @@ std::vector<TaskTraffic> task_traffic(const model::JobProgram& program,
 }
 
 TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention,
-                                    const std::vector<TaskTraffic>& traffic) {
+                                    const std::vector<TaskTraffic>& traffic,
+                                    const GroupAlgorithms& algorithms) {
   TaskTrafficRates rates;
   const std::array<const std::vector<double>*, kTaskTrafficKinds> delays{
       &contention.tensor, &contention.context, &contention.expert};
@@ -70,8 +82,9 @@ TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention
       return task.exposed[kind] > 0;
     });
     if (!exposed) continue;
-    const BytesPerSecond alone =
-        kind == kExpert ? all_to_all_rate(job) : ring_rate(job, kKinds[kind]);
+    const BytesPerSecond alone = kind == kExpert
+                                     ? all_to_all_rate(job)
+                                     : group_rate(job, kKinds[kind], algorithms.of(kKinds[kind]));
     if (alone.value <= 0) continue;
     for (const double factor : *delays[kind]) rates.rate[kind].push_back(alone / factor);
   }
@@ -80,9 +93,11 @@ TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention
 
 model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
                                         const std::vector<TaskTrafficRates>& rates,
+                                        const GroupAlgorithms& algorithms, std::int64_t tasks,
                                         ChangingNetwork& network, CappedWays& ways) {
   TaskLanes lanes;
   const model::RankLayout layout(job.plan);
+  const PairWeights weights = pair_weights(job);
   const int p = job.plan.pipeline;
   lanes.handles_.resize(as_index(std::int64_t{job.plan.data} * p) * kTaskTrafficKinds);
   for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
@@ -94,13 +109,20 @@ model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
       if (!uses_network(network, members)) continue;
       const int stage = layout.coordinates(rank).pipeline;
       const auto rate_in = [&](std::size_t k) { return rates[k].rate[kind][as_index(stage)]; };
-      for (const GroupLane& lane : kind == kExpert
-                                       ? shifted_lanes(network.at(0), members, rate_in(0))
-                                       : ring_lanes(network.at(0), members, rate_in(0))) {
+      GroupLanes group;
+      if (kind == kExpert) {
+        const std::int64_t budget = kPairFlowsMax / job.plan.gpus() * std::ssize(members);
+        group.lanes = expert_lanes(network.at(0), members, rate_in(0), weights, budget / tasks);
+      } else {
+        MEGATWIN_TRY(group,
+                     group_lanes(network.at(0), members, algorithms.of(kKinds[kind]), rate_in(0)));
+      }
+      ChangingLaneRoutes routes(network, group.pattern);
+      for (const GroupLane& lane : group.lanes) {
         // The first as it is, so that a step without changes has the bits of its rate.
         const double share = ratio(lane.rate / rate_in(0));
         MEGATWIN_TRY(const std::vector<CappedWays::Way> by_stretch,
-                     ways_of(network, lane.key, [&](std::size_t k) {
+                     routes.ways(lane, [&](std::size_t k) {
                        return k == 0 ? lane.rate : share * rate_in(k);
                      }));
         const int replica = layout.coordinates(lane.key.from).data;
