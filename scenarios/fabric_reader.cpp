@@ -75,6 +75,19 @@ void read_shape(MapReader& reader, const model::Cluster& cluster, Fabric& fabric
   read_torus(reader, cluster, fabric);
 }
 
+// Names are those of a file.
+void refuse_names(MapReader& parent) {
+  const TreeNode* nodes = parent.find("nodes");
+  if (nodes == nullptr || nodes->kind != TreeKind::Sequence) return;
+  for (std::size_t i = 0; i < nodes->items.size(); ++i) {
+    const TreeNode& item = nodes->items[i];
+    const TreeNode* names = item.kind == TreeKind::Map ? item.find("names") : nullptr;
+    if (names == nullptr) continue;
+    parent.error_at(*names, "nodes[" + std::to_string(i) + "].names",
+                    "means nothing where no file has these names", "fabric: {from: topology.conf}");
+  }
+}
+
 // A file has switches and cables of its own.
 void refuse_shape(MapReader& reader) {
   for (const char* key : {"type", "routing", "levels", "spines", "leaves_per_pod",
@@ -92,6 +105,7 @@ void read_fabric(MapReader& parent, const std::string& folder, model::Cluster& c
                  Remarks& remarks) {
   const TreeNode* node = parent.find("fabric");
   if (node == nullptr) {
+    refuse_names(parent);
     if (cluster.num_gpus() > 0 && (cluster.groups.size() > 1 || cluster.groups[0].count > 1)) {
       remarks.assumptions.push_back(
           "The fabric was not given: a rail-optimised fat tree without oversubscription is taken.");
@@ -102,6 +116,7 @@ void read_fabric(MapReader& parent, const std::string& folder, model::Cluster& c
   Fabric& fabric = cluster.fabric;
   const bool from_file = reader.has("from");
   if (from_file) refuse_shape(reader);
+  if (!from_file) refuse_names(parent);
   if (!from_file) read_kind(reader, fabric);
   if (!from_file) read_shape(reader, cluster, fabric);
   if (const auto ratio = reader.number("oversubscription", {.min = 1, .max = 1000})) {

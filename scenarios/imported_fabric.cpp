@@ -216,7 +216,12 @@ class SwitchReader {
       }
       names = told_.hosts;
     }
-    return names.size() == machines && add_ports(names);
+    if (names.size() != machines) {
+      fabric_.error_at(at_, "from", "some machines have names and others none",
+                       "names beside every count, or beside none");
+      return false;
+    }
+    return add_ports(names);
   }
 
   void finish(std::optional<BytesPerSecond> uplink) {

@@ -169,7 +169,7 @@ class ScenarioReader {
     job.facility = read_facility(reader);
     attach_profile(job, remarks);
     Remarks of_target;  // They do not bear on a step.
-    const auto wish = read_target(reader, job, catalogue, of_target);
+    const auto wish = read_target(reader, job, catalogue, folder_, of_target);
     if (wish && !target) {
       target = wish;
       target->assumptions = std::move(of_target.assumptions);

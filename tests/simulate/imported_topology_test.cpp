@@ -227,6 +227,9 @@ TEST(DescribedCluster, ThatDoesNotFitIsRefused) {
   refuses(kTwo + ", names: 'a1,a4'", "from: " + conf, "joins 'a1' and 'a4'");
   refuses(kTwo + ", names: 'a1,a1'", "from: " + conf, "'a1' is named twice");
   refuses(kTwo + ", names: 'a[1-3]'", "from: " + conf, "names 3 of 2 machines");
+  refuses("type: dgx-h100, count: 1, names: a1}, {type: dgx-h100", "from: " + conf,
+          "some machines have names and others none");
+  refuses(kTwo + ", names: 'a[1-2]'", "", "cluster.nodes[0].names: means nothing");
   refuses(kTwo + ", names: 'a[1-2]'", "from: " + conf + ", spines: 2",
           "is what the file of from tells");
   const std::string line = file_of("line.conf", "SwitchName=s0 Nodes=a[1-2]\nnonsense\n");

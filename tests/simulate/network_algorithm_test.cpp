@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -155,6 +156,26 @@ TEST(GroupAlgorithm, SharpNeedsLessOfAShortFabric) {
   EXPECT_NEAR(slower, by_hand, 1e-3 * by_hand);
   ASSERT_FALSE(sharp.links.empty());
   EXPECT_NEAR(ratio(ring.breakdown.exposed_dp / sharp.breakdown.exposed_dp), 2 * 7.0 / 8, 0.05);
+}
+
+// SimGrid lays the same flows out; skipped where it was not built.
+TEST(GroupAlgorithm, IsTheSameBySimgrid) {
+  const std::string fabric =
+      "{type: fat-tree, nodes_per_leaf: 1, oversubscription: 4, sharp: true}";
+  for (const Made& made :
+       {Made{.machines = 4, .plan = "tensor: 4, data: 8, global_batch: 16", .fabric = fabric},
+        Made{.machines = 4, .plan = "tensor: 16, data: 2, global_batch: 4", .fabric = fabric}}) {
+    Made asked = made;
+    asked.network = "simgrid";
+    const auto answer = sim::simulate(job_of_made(asked), {.sensitivities = false});
+    if (const auto* refusal = std::get_if<sim::PlanRefusal>(&answer)) {
+      ASSERT_EQ(refusal->code, "no_network");
+      GTEST_SKIP() << refusal->reasons.front();
+    }
+    const auto& simgrid = std::get<SimulationReport>(answer);
+    EXPECT_FALSE(simgrid.links.empty()) << made.plan;
+    EXPECT_NEAR(ratio(simgrid.step_time / run_made(made, "maxmin").step_time), 1, 1e-8);
+  }
 }
 
 // Eight expert ranks, one a machine of one GPU. A leaf lets 12.5 GB/s up and down.
