@@ -3,7 +3,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -268,6 +270,31 @@ TEST(DescribedCluster, OfPublishedFilesIsSimulated) {
   const SimulationReport tree = step(
       scenario("type: dgx-h100, count: 2, names: 'node[8-9]'", plan, "maxmin", "from: " + conf));
   EXPECT_GT(tree.step_time.value, 0);
+  // Of several topologies the default; two leaves of two nodes under one switch.
+  const std::string yaml = files + "cluster_descriptions/slurm_topology.yaml";
+  const std::string four = "tensor: 8, data: 4, global_batch: 16";
+  EXPECT_EQ(step(scenario("type: dgx-h100, count: 4", four, "maxmin",
+                          "from: " + yaml + ", oversubscription: 4"))
+                .step_time.value,
+            step(scenario("type: dgx-h100, count: 4", four, "maxmin",
+                          "type: fat-tree, nodes_per_leaf: 2, routing: spray, oversubscription: 4"))
+                .step_time.value);
+  // Racks of four adapters a tray, each on a leaf of its own.
+  const std::string racks = files + "cluster_descriptions/ibnetdiscover_gb200_ndr_topograph.out";
+  const model::Job trays = job_from(
+      scenario("type: dgx-h100, gpus: 4, nics: 4, count: 3, names: 'b08-p1-dgx-08-c[16-18]'",
+               "tensor: 4, data: 3, global_batch: 6", "maxmin", "from: " + racks));
+  const model::Topology topology = *build_topology(trays.cluster);
+  std::set<std::string> leaves;
+  for (const model::VertexId nic : topology.machine(2).nics) {
+    for (const model::LinkId link : topology.links_from(nic)) {
+      if (topology.link(link).kind != model::LinkKind::Port) continue;
+      EXPECT_EQ(topology.link(link).bandwidth.value, 50e9);  // 4xNDR.
+      leaves.insert(topology.vertex(topology.link(link).to).name);
+    }
+  }
+  EXPECT_EQ(leaves.size(), 4U);
+  EXPECT_GT(report_of(trays, {.sensitivities = false}).step_time.value, 0);
   EXPECT_NE(refusal(scenario("type: aws-p4d, count: 2, topology: " + files +
                                  "nccl_topo/azure_ncv4-topo.xml",
                              plan))
