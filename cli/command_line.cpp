@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/collective.h"
 #include "cli/doctor.h"
 #include "cli/files.h"
 #include "cli/import.h"
@@ -19,6 +20,7 @@
 #include "cli/train.h"
 #include "cli/validate.h"
 #include "model/diagnostic.h"
+#include "sim/lone_collective.h"
 
 namespace megatwin::cli {
 namespace {
@@ -55,6 +57,11 @@ constexpr const char* kTopologyExamples =
     "\nExamples:\n"
     "  megatwin topology show job.yaml --svg cluster.svg\n"
     "  megatwin topology show nccl-topology.xml\n";
+constexpr const char* kCollectiveExamples =
+    "\nExamples:\n"
+    "  megatwin collective all-reduce --cluster job.yaml --size '64 MB' --ranks 64\n"
+    "  megatwin collective all-reduce --cluster job.yaml --algorithm sharp --json\n"
+    "  megatwin collective all-to-all --cluster job.yaml --ranks 8 --tokens tokens.csv\n";
 constexpr const char* kSearchExamples =
     "\nExamples:\n"
     "  megatwin search job.yaml\n"
@@ -318,6 +325,39 @@ Action add_topology(CLI::App& app, const World& world, Console& console) {
   return [arguments, &world, &console] { return topology_command(*arguments, world, console); };
 }
 
+Action add_collective(CLI::App& app, const World& world, Console& console) {
+  CLI::App* command = app.add_subcommand(
+      "collective", "Run one collective alone over a cluster's links, by an algorithm of choice");
+  auto arguments = std::make_shared<CollectiveArguments>();
+  command->add_option("kind", arguments->kind, "all-reduce, all-gather, reduce-scatter, all-to-all")
+      ->required()
+      ->check(CLI::IsMember(collective_kind_names()));
+  command->add_option("--cluster", arguments->file, "Scenario file (YAML) whose cluster it runs on")
+      ->required()
+      ->check(has_name())
+      ->type_name("FILE");
+  add_settings(*command, arguments->settings, "Set a key of the file: cluster.fabric.sharp=true");
+  command->add_option("--size", arguments->size, "As nccl-tests prints it: 64 MB")
+      ->type_name("SIZE");
+  command
+      ->add_option("--ranks", arguments->ranks, "The first so many, or 0-7,16-23; else every GPU")
+      ->type_name("RANKS");
+  command->add_option("--algorithm", arguments->algorithm, "auto: the closed form's choice")
+      ->check(CLI::IsMember(sim::lone_algorithm_names()));
+  command->add_option("--network", arguments->network, "maxmin, simgrid or analytic")
+      ->check(CLI::IsMember({"maxmin", "simgrid", "analytic"}))
+      ->type_name("NETWORK");
+  command
+      ->add_option("--tokens", arguments->tokens,
+                   "All-to-all: a CSV file of what each rank sends to each, in any unit")
+      ->check(has_name())
+      ->type_name("FILE");
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
+  add_diagnostics(*command, arguments->json_diagnostics);
+  command->footer(kCollectiveExamples);
+  return [arguments, &world, &console] { return collective_command(*arguments, world, console); };
+}
+
 Action add_doctor(CLI::App& app, Console& console) {
   CLI::App* command =
       app.add_subcommand("doctor", "Say what this machine has, and how to get what is missing");
@@ -392,6 +432,7 @@ int dispatch(const std::vector<std::string>& words, const World& world, Console&
       {"validate", add_validate(app, console)},
       {"import", add_import(app, console)},
       {"topology", add_topology(app, world, console)},
+      {"collective", add_collective(app, world, console)},
       {"doctor", add_doctor(app, console)}};
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 pops from the back.

@@ -54,12 +54,32 @@ std::string flow(const TreeNode& node) {
 }
 
 // A path of the scenario is meant from its folder; the copy may lie elsewhere.
-void make_absolute(const std::string& file, TreeNode& root, const char* section, const char* key) {
-  TreeNode* node = root.find(section);
-  TreeNode* path = node == nullptr ? nullptr : node->find(key);
+void make_absolute(const std::string& file, TreeNode* section, const char* key) {
+  TreeNode* path = section == nullptr ? nullptr : section->find(key);
   if (path == nullptr || path->kind != TreeKind::Scalar || path->position.line == 0) return;
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   path->text = (folder / path->text).lexically_normal().string();
+}
+
+// Of every entry of a list.
+void make_all_absolute(const std::string& file, TreeNode* list, const char* key) {
+  if (list == nullptr) return;
+  for (TreeNode& item : list->items) make_absolute(file, &item, key);
+}
+
+void make_paths_absolute(const std::string& file, TreeNode& root) {
+  make_absolute(file, root.find("model"), "hf");
+  make_absolute(file, root.find("data"), "text");
+  make_absolute(file, root.find("data"), "tokens");
+  if (TreeNode* cluster = root.find("cluster")) {
+    make_absolute(file, cluster, "topology");
+    make_all_absolute(file, cluster->find("nodes"), "topology");
+    make_absolute(file, cluster->find("fabric"), "from");
+  }
+  make_all_absolute(file, root.find("disturbances"), "tokens");
+  if (TreeNode* target = root.find("target")) {
+    make_all_absolute(file, target->find("machines"), "topology");
+  }
 }
 
 // The plan keys as a scenario writes them, with nothing left to a default.
@@ -355,9 +375,7 @@ model::Result<std::string> scenario_text(const ExportSource& source, const Plan&
     model::Diagnostics problems = scenarios::apply_setting(document, "--set", parsed);
     if (!problems.empty()) return model::fail(std::move(problems));
   }
-  make_absolute(source.file, document.root, "model", "hf");
-  make_absolute(source.file, document.root, "data", "text");
-  make_absolute(source.file, document.root, "data", "tokens");
+  make_paths_absolute(source.file, document.root);
   std::string out;
   for (const auto& entry : document.root.entries) {
     if (entry.key == "search" || entry.key == "plan" || entry.key == "policy") continue;

@@ -85,24 +85,6 @@ double ramp_factor(double size, double half, double exponent) {
   return 1 + std::pow(half / std::max(size, 1.0), exponent);
 }
 
-NcclCommunicator communicator_of(const GroupTopology& topology, const NcclSettings& settings) {
-  NcclCommunicator communicator;
-  communicator.ranks = topology.ranks;
-  communicator.nodes = topology.nodes;
-  communicator.generation = nccl_generation(topology.architecture);
-  communicator.nvlink = has_nvlink(topology);
-  communicator.channels = std::max(topology.channels, 1);
-  const double intra = intra_link_bandwidth(topology, topology.ranks_per_node());
-  communicator.channel_bandwidth_intra = {intra / communicator.channels};
-  communicator.channel_bandwidth_inter = {std::min(intra, node_injection_bandwidth(topology)) /
-                                          communicator.channels};
-  communicator.network_latency =
-      topology.nic_latency + static_cast<double>(topology.switch_hops) * topology.switch_latency;
-  communicator.nvls = topology.nvls && settings.nvls_enabled && topology.ranks_per_node() > 4;
-  communicator.collnet = topology.sharp;
-  return communicator;
-}
-
 // Bandwidth term on the links of one node, and the ramp that multiplies it.
 struct LinkTerm {
   double seconds = 0;  // Large messages.
@@ -263,7 +245,7 @@ bool allowed(const NcclSettings& settings, CollectiveAlgorithm algorithm,
 
 CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& topology,
                        const NcclSettings& settings) {
-  const NcclCommunicator communicator = communicator_of(topology, settings);
+  const NcclCommunicator communicator = nccl_communicator(topology, settings);
   const double latency_factor =
       topology.nodes == 1 ? generation_ramps(communicator.generation).latency_factor : 1;
   CollectiveTime best{.time = {1e30}};
@@ -387,6 +369,24 @@ GroupTopology group_topology(const GroupPlacement& placement, const Node& node, 
   topology.all_to_all = profile.nvlink_all_to_all;
   topology.send = profile.nvlink_send;
   return topology;
+}
+
+NcclCommunicator nccl_communicator(const GroupTopology& topology, const NcclSettings& settings) {
+  NcclCommunicator communicator;
+  communicator.ranks = topology.ranks;
+  communicator.nodes = topology.nodes;
+  communicator.generation = nccl_generation(topology.architecture);
+  communicator.nvlink = has_nvlink(topology);
+  communicator.channels = std::max(topology.channels, 1);
+  const double intra = intra_link_bandwidth(topology, topology.ranks_per_node());
+  communicator.channel_bandwidth_intra = {intra / communicator.channels};
+  communicator.channel_bandwidth_inter = {std::min(intra, node_injection_bandwidth(topology)) /
+                                          communicator.channels};
+  communicator.network_latency =
+      topology.nic_latency + static_cast<double>(topology.switch_hops) * topology.switch_latency;
+  communicator.nvls = topology.nvls && settings.nvls_enabled && topology.ranks_per_node() > 4;
+  communicator.collnet = topology.sharp;
+  return communicator;
 }
 
 CollectiveTime collective_time(CollectiveKind kind, Bytes bytes, const GroupTopology& topology,

@@ -69,6 +69,10 @@ struct CollectiveTime {
   BytesPerSecond busbw;
 };
 
+// The group as NCCL's tuner sees it, with the bandwidths of its links.
+NcclCommunicator nccl_communicator(const GroupTopology& topology,
+                                   const NcclSettings& settings = {});
+
 // `bytes` as nccl-tests prints it (see MicroOp::bytes). A group of one costs nothing.
 CollectiveTime collective_time(CollectiveKind kind, Bytes bytes, const GroupTopology& topology,
                                const NcclSettings& settings = {});

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/units.h"
 
@@ -33,6 +34,10 @@ struct Disturbance {
   Seconds down, period;
   int lanes = 16;
   BytesPerSecond rate;
+  // ExpertImbalance by a table: tokens that the experts of rank j get from rank i of an expert
+  // group, [i][j]; `factor` is then the table's. Empty: the group's first rank gets `factor` times
+  // the mean, from every rank alike.
+  std::vector<std::vector<double>> tokens;
   // When it holds, by the clock of the step: from `start` on, before `until`. A whole step without.
   Instant start;
   std::optional<Instant> until;

@@ -5,6 +5,7 @@
 #define MEGATWIN_MODEL_HARDWARE_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "model/units.h"
 
 namespace megatwin::model {
+
+class Topology;      // model/topology/topology.h
+struct SwitchGraph;  // model/topology/switch_graph.h
 
 enum class GpuArchitecture { Volta, Ampere, Ada, Hopper, Blackwell, Cdna3, Other };
 
@@ -62,6 +66,9 @@ struct Node {
   Watts power_max;
   Usd price_per_hour;  // 0: not known.
   std::map<std::string, std::string> sources;
+  // The inside of the machine as a file describes it, with num_gpus GPUs and num_nics adapters;
+  // none: as the fields above build it. Flows run on it; closed forms go by the fields.
+  std::shared_ptr<const Topology> inside;
 };
 
 // How one of several equal ways is taken: a hash of the flow, or every packet its own way.
@@ -89,6 +96,8 @@ struct Fabric {
   // Korthikanti et al., arXiv:2205.05198, section 6.3: 8-way data parallelism over HDR costs 1.32 s
   // a step for 530B on 2,240 GPUs, twice what the cards allow.
   double spine_efficiency = 0;
+  // Switches and cables as a file describes them; none: as the fields above build them.
+  std::shared_ptr<const SwitchGraph> graph;
 };
 
 // Machines of one kind in a cluster.

@@ -5,9 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "model/counted.h"
 #include "scenarios/fabric_reader.h"
 #include "scenarios/hardware_catalogue.h"
 #include "scenarios/hardware_reader.h"
+#include "scenarios/hostlist.h"
+#include "scenarios/imported_machine.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -107,8 +110,22 @@ std::optional<Node> read_machine(MapReader& reader, const HardwareCatalogue& cat
   return node_around(catalogue.gpus.at(*gpu_name), num_gpus, catalogue, remarks);
 }
 
+// Names of the machines, as many as there are; what they are for is read with the fabric.
+void check_names(MapReader& item, std::int64_t count) {
+  const auto names = item.text("names");
+  if (!names) return;
+  const TreeNode& node = *item.find("names");
+  const auto hosts = expand_hostlist(*names);
+  if (!hosts) return item.error_at(node, "names", hosts.error().front().message, "node[1-4],node7");
+  if (std::ssize(*hosts) == count) return;
+  item.error_at(
+      node, "names",
+      "names " + std::to_string(hosts->size()) + " of " + model::counted(count, "machine"),
+      "as many names as count");
+}
+
 void read_node_list(MapReader& reader, const TreeNode& list, const HardwareCatalogue& catalogue,
-                    model::Cluster& cluster, Remarks& remarks) {
+                    const std::string& folder, model::Cluster& cluster, Remarks& remarks) {
   if (list.items.empty()) reader.error_at(list, "nodes", "is empty", "at least one machine");
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     MapReader item(reader.context(), list.items[i],
@@ -118,7 +135,8 @@ void read_node_list(MapReader& reader, const TreeNode& list, const HardwareCatal
       continue;
     }
     const std::optional<std::int64_t> count = item.integer("count", kMachines);
-    std::optional<NodeGroup> group = read_machine_group(item, catalogue, remarks);
+    std::optional<NodeGroup> group = read_machine_group(item, catalogue, folder, remarks);
+    check_names(item, count.value_or(1));
     item.finish();
     if (!group) continue;
     group->count = static_cast<int>(count.value_or(1));
@@ -140,8 +158,8 @@ std::optional<std::pair<TreeNode, TreeNode>> split_count_of_type(const TreeNode&
 }
 
 void read_counted_nodes(MapReader& reader, const TreeNode& nodes,
-                        const HardwareCatalogue& catalogue, model::Cluster& cluster,
-                        Remarks& remarks) {
+                        const HardwareCatalogue& catalogue, const std::string& folder,
+                        model::Cluster& cluster, Remarks& remarks) {
   const auto split = split_count_of_type(nodes);
   const TreeNode& count_node = split ? split->first : nodes;
   const model::Result<std::int64_t> count = parse_integer(count_node.text, kMachines);
@@ -152,9 +170,9 @@ void read_counted_nodes(MapReader& reader, const TreeNode& nodes,
   std::optional<NodeGroup> group;
   if (split) {
     MapReader type(reader.context(), split->second, reader.path_of("nodes"));
-    group = read_machine_group(type, catalogue, remarks);
+    group = read_machine_group(type, catalogue, folder, remarks);
   } else {
-    group = read_machine_group(reader, catalogue, remarks);
+    group = read_machine_group(reader, catalogue, folder, remarks);
   }
   if (!group || !count) return;
   group->count = static_cast<int>(*count);
@@ -187,34 +205,38 @@ void check_size(MapReader& reader, model::Cluster& cluster) {
 
 // Its other keys are read, and hence checked, in any case.
 std::optional<NodeGroup> read_machine_group(MapReader& reader, const HardwareCatalogue& catalogue,
-                                            Remarks& remarks) {
+                                            const std::string& folder, Remarks& remarks) {
   const std::optional<Node> machine = read_machine(reader, catalogue, remarks);
   NodeGroup group;
   group.node = machine.value_or(Node{});
   read_node_fields(reader, group.node);
-  if (!machine) return std::nullopt;
+  if (!machine) {
+    reader.find("topology");
+    return std::nullopt;
+  }
   fit_nvlink_matrix(group.node, catalogue);
   const auto gpu = catalogue.gpus.find(group.node.gpu_name);
   // A machine of the user's that has no GPU was reported where it is described.
   if (gpu == catalogue.gpus.end()) return std::nullopt;
   group.gpu = gpu->second;
   remark_ambiguous_gpu(reader, group.gpu, remarks);
+  read_inside(reader, folder, group, remarks);
   return group;
 }
 
 model::Cluster read_cluster(MapReader& reader, const HardwareCatalogue& catalogue,
-                            Remarks& remarks) {
+                            const std::string& folder, Remarks& remarks) {
   model::Cluster cluster;
   const TreeNode* nodes = reader.find("nodes");
   if (nodes == nullptr) {
     reader.require("nodes", "a list of machines, or their number with type or gpu beside it");
   } else if (nodes->kind == TreeKind::Sequence) {
-    read_node_list(reader, *nodes, catalogue, cluster, remarks);
+    read_node_list(reader, *nodes, catalogue, folder, cluster, remarks);
   } else if (reader.is_scalar(*nodes, "nodes")) {
-    read_counted_nodes(reader, *nodes, catalogue, cluster, remarks);
+    read_counted_nodes(reader, *nodes, catalogue, folder, cluster, remarks);
   }
   check_size(reader, cluster);
-  read_fabric(reader, cluster, remarks);
+  read_fabric(reader, folder, cluster, remarks);
   reader.finish();
   return cluster;
 }

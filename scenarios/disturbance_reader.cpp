@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "scenarios/disturbed_parts.h"
+#include "scenarios/token_table.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -41,8 +42,8 @@ std::optional<Place> place_of(std::int64_t rank, const model::Cluster& cluster) 
 
 class DisturbanceReader {
  public:
-  DisturbanceReader(MapReader& reader, const model::Cluster& cluster)
-      : reader_(reader), cluster_(cluster) {}
+  DisturbanceReader(MapReader& reader, const model::Cluster& cluster, const std::string& folder)
+      : reader_(reader), cluster_(cluster), folder_(folder) {}
 
   std::optional<Disturbance> read() {
     reader_.require("kind",
@@ -102,7 +103,11 @@ class DisturbanceReader {
         d.rate = needed(reader_.read("rate", parse_bandwidth), "rate", "a rate");
         return;
       case DisturbanceKind::ExpertImbalance:
-        d.factor = needed(reader_.number("factor", kFactor), "factor", "a number of 1 or more");
+        only_one_of("factor", "tokens");
+        d.tokens = read_token_table(reader_, folder_);
+        if (reader_.has("tokens")) return;  // Its factor: fit_token_table().
+        d.factor = needed(reader_.number("factor", kFactor), "factor",
+                          "a number of 1 or more, or tokens: a table");
         return;
       case DisturbanceKind::SlowStorage:
         d.rate = needed(reader_.read("bandwidth", parse_bandwidth), "bandwidth", "a rate");
@@ -224,11 +229,13 @@ class DisturbanceReader {
 
   MapReader& reader_;
   const model::Cluster& cluster_;
+  const std::string& folder_;
 };
 
 }  // namespace
 
-std::vector<DisturbanceAt> read_disturbances(MapReader& scenario, const model::Cluster& cluster) {
+std::vector<DisturbanceAt> read_disturbances(MapReader& scenario, const model::Cluster& cluster,
+                                             const std::string& folder) {
   std::vector<DisturbanceAt> read;
   const TreeNode* list = scenario.find("disturbances");
   if (list == nullptr) return read;
@@ -242,7 +249,7 @@ std::vector<DisturbanceAt> read_disturbances(MapReader& scenario, const model::C
     MapReader item(scenario.context(), list->items[i], scenario.path_of(path));
     if (list->items[i].kind == TreeKind::Null) item.require("kind", "what happens");
     if (list->items[i].kind != TreeKind::Map) continue;
-    if (auto disturbance = DisturbanceReader(item, cluster).read()) {
+    if (auto disturbance = DisturbanceReader(item, cluster, folder).read()) {
       read.push_back({*std::move(disturbance), &list->items[i], path});
     }
   }

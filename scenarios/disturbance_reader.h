@@ -2,6 +2,7 @@
 #ifndef MEGATWIN_SCENARIOS_DISTURBANCE_READER_H_
 #define MEGATWIN_SCENARIOS_DISTURBANCE_READER_H_
 
+#include <string>
 #include <vector>
 
 #include "model/hardware.h"
@@ -12,8 +13,10 @@ namespace megatwin::scenarios {
 
 // Reads `disturbances` of the scenario. A GPU may be given as `rank`, which is its number in the
 // cluster, or as `gpu` by its name; either comes out as the name. Names are held against the
-// cluster's topology: disturbed_parts.h. Entries with a fault are reported and left out.
-std::vector<DisturbanceAt> read_disturbances(MapReader& scenario, const model::Cluster& cluster);
+// cluster's topology: disturbed_parts.h. Entries with a fault are reported and left out. `folder`
+// is where paths of the scenario start.
+std::vector<DisturbanceAt> read_disturbances(MapReader& scenario, const model::Cluster& cluster,
+                                             const std::string& folder);
 
 }  // namespace megatwin::scenarios
 

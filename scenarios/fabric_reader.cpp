@@ -3,6 +3,7 @@
 #include <string>
 
 #include "model/counted.h"
+#include "scenarios/imported_fabric.h"
 
 namespace megatwin::scenarios {
 namespace {
@@ -58,21 +59,7 @@ void read_torus(MapReader& reader, const model::Cluster& cluster, Fabric& fabric
                   "sizes whose product is the number of machines");
 }
 
-}  // namespace
-
-void read_fabric(MapReader& parent, model::Cluster& cluster, Remarks& remarks) {
-  const TreeNode* node = parent.find("fabric");
-  if (node == nullptr) {
-    if (cluster.num_gpus() > 0 && (cluster.groups.size() > 1 || cluster.groups[0].count > 1)) {
-      remarks.assumptions.push_back(
-          "The fabric was not given: a rail-optimised fat tree without oversubscription is taken.");
-    }
-    return;
-  }
-  MapReader reader(parent.context(), *node, parent.path_of("fabric"));
-  Fabric& fabric = cluster.fabric;
-  fabric.is_given = true;
-  read_kind(reader, fabric);
+void read_shape(MapReader& reader, const model::Cluster& cluster, Fabric& fabric) {
   const bool tree =
       fabric.kind == FabricKind::FatTree || fabric.kind == FabricKind::RailOptimizedFatTree;
   const bool groups = fabric.kind == FabricKind::Dragonfly;
@@ -86,6 +73,53 @@ void read_fabric(MapReader& parent, model::Cluster& cluster, Remarks& remarks) {
   read_count(reader, "cores_per_spine", 4096, tree, fabric.cores_per_spine);
   read_count(reader, "nodes_per_leaf", 100'000, tree || groups, fabric.nodes_per_leaf);
   read_torus(reader, cluster, fabric);
+}
+
+// Names are those of a file.
+void refuse_names(MapReader& parent) {
+  const TreeNode* nodes = parent.find("nodes");
+  if (nodes == nullptr || nodes->kind != TreeKind::Sequence) return;
+  for (std::size_t i = 0; i < nodes->items.size(); ++i) {
+    const TreeNode& item = nodes->items[i];
+    const TreeNode* names = item.kind == TreeKind::Map ? item.find("names") : nullptr;
+    if (names == nullptr) continue;
+    parent.error_at(*names, "nodes[" + std::to_string(i) + "].names",
+                    "means nothing where no file has these names", "fabric: {from: topology.conf}");
+  }
+}
+
+// A file has switches and cables of its own.
+void refuse_shape(MapReader& reader) {
+  for (const char* key : {"type", "routing", "levels", "spines", "leaves_per_pod",
+                          "cores_per_spine", "nodes_per_leaf", "torus"}) {
+    if (const TreeNode* node = reader.find(key)) {
+      reader.error_at(*node, key, "is what the file of from tells",
+                      "from with oversubscription, uplink, switch_latency, sharp, bandwidth");
+    }
+  }
+}
+
+}  // namespace
+
+void read_fabric(MapReader& parent, const std::string& folder, model::Cluster& cluster,
+                 Remarks& remarks) {
+  const TreeNode* node = parent.find("fabric");
+  if (node == nullptr) {
+    refuse_names(parent);
+    if (cluster.num_gpus() > 0 && (cluster.groups.size() > 1 || cluster.groups[0].count > 1)) {
+      remarks.assumptions.push_back(
+          "The fabric was not given: a rail-optimised fat tree without oversubscription is taken.");
+    }
+    return;
+  }
+  MapReader reader(parent.context(), *node, parent.path_of("fabric"));
+  Fabric& fabric = cluster.fabric;
+  fabric.is_given = true;
+  const bool from_file = reader.has("from");
+  if (from_file) refuse_shape(reader);
+  if (!from_file) refuse_names(parent);
+  if (!from_file) read_kind(reader, fabric);
+  if (!from_file) read_shape(reader, cluster, fabric);
   if (const auto ratio = reader.number("oversubscription", {.min = 1, .max = 1000})) {
     fabric.oversubscription = *ratio;
   }
@@ -96,6 +130,7 @@ void read_fabric(MapReader& parent, model::Cluster& cluster, Remarks& remarks) {
   if (const auto bandwidth = reader.read("bandwidth", parse_bandwidth)) {
     for (model::NodeGroup& group : cluster.groups) group.node.nic_per_direction = *bandwidth;
   }
+  if (from_file) read_switches(reader, parent.find("nodes"), folder, cluster, remarks);
   reader.finish();
 }
 

@@ -21,12 +21,6 @@ struct BaseModel {
   bool positions_follow_sequence = false;
 };
 
-std::string resolved_path(const TreeNode& node, const std::string& folder) {
-  const bool from_command_line = node.position.line == 0;
-  if (node.text.starts_with('/') || folder.empty() || from_command_line) return node.text;
-  return folder + "/" + node.text;
-}
-
 BaseModel from_huggingface(MapReader& reader, const TreeNode& node, const std::string& folder,
                            Remarks& remarks) {
   const model::Result<HuggingfaceModel> config =
@@ -108,6 +102,12 @@ void complete_sequence(const BaseModel& base, Transformer& transformer, Remarks&
 }
 
 }  // namespace
+
+std::string resolved_path(const TreeNode& node, const std::string& folder) {
+  const bool from_command_line = node.position.line == 0;
+  if (node.text.starts_with('/') || folder.empty() || from_command_line) return node.text;
+  return folder + "/" + node.text;
+}
 
 Transformer read_model(MapReader& reader, const std::string& folder, Remarks& remarks) {
   const std::size_t errors_before = reader.context().diagnostics().size();

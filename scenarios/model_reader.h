@@ -17,6 +17,9 @@ struct Remarks {
   std::vector<std::string> warnings;
 };
 
+// A path of the scenario: relative ones start in `folder`, those given by --set in the current one.
+std::string resolved_path(const TreeNode& node, const std::string& folder);
+
 // `folder` is where relative paths of the scenario start; a path given by --set starts in the
 // current folder instead.
 model::Transformer read_model(MapReader& reader, const std::string& folder, Remarks& remarks);

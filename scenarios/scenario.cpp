@@ -21,6 +21,7 @@
 #include "scenarios/scenario_document.h"
 #include "scenarios/software_reader.h"
 #include "scenarios/target_reader.h"
+#include "scenarios/token_table.h"
 #include "scenarios/training_reader.h"
 
 namespace megatwin::scenarios {
@@ -163,13 +164,15 @@ class ScenarioReader {
     if (needs_cluster_) reader.require("cluster", "a map with nodes");
     if (const TreeNode* cluster = reader.find("cluster")) {
       MapReader nested(reader.context(), *cluster, "cluster");
-      job.cluster = read_cluster(nested, catalogue, remarks);
+      job.cluster = read_cluster(nested, catalogue, folder_, remarks);
     }
     job.software = read_software(reader, remarks);
     take_runnable_attention(job, remarks);
     job.plan = read_plan(reader, {job.transformer, job.cluster, job.software}, folder_, remarks);
     job.network = read_network(reader);
-    const std::vector<DisturbanceAt> disturbances = read_disturbances(reader, job.cluster);
+    remark_closed_forms(job, remarks);
+    std::vector<DisturbanceAt> disturbances = read_disturbances(reader, job.cluster, folder_);
+    fit_tokens(reader, job, disturbances);
     for (const DisturbanceAt& at : disturbances) job.disturbances.push_back(at.disturbance);
     check_imbalance(reader, job, disturbances, remarks);
     job.seed = static_cast<std::uint64_t>(reader.integer("seed", {.min = 0}).value_or(1));
@@ -177,7 +180,7 @@ class ScenarioReader {
     job.facility = read_facility(reader);
     attach_profile(job, remarks);
     Remarks of_target;  // They do not bear on a step.
-    const auto wish = read_target(reader, job, catalogue, of_target);
+    const auto wish = read_target(reader, job, catalogue, folder_, of_target);
     if (wish && !target) {
       target = wish;
       target->assumptions = std::move(of_target.assumptions);
@@ -185,6 +188,34 @@ class ScenarioReader {
     job.assumptions = std::move(remarks.assumptions);
     job.warnings = std::move(remarks.warnings);
     return job;
+  }
+
+  static void remark_closed_forms(const model::Job& job, Remarks& remarks) {
+    const auto& groups = job.cluster.groups;
+    const bool described =
+        job.cluster.fabric.graph ||
+        std::any_of(groups.begin(), groups.end(),
+                    [](const model::NodeGroup& group) { return group.node.inside != nullptr; });
+    if (!described || job.network != model::NetworkKind::Analytic) return;
+    remarks.warnings.emplace_back(
+        "The cluster's topology and from are laid out by network: maxmin or simgrid; analytic goes "
+        "by the closed forms of the node type and by how many nodes hang on a leaf.");
+  }
+
+  static void fit_tokens(MapReader& scenario, const model::Job& job,
+                         std::vector<DisturbanceAt>& disturbances) {
+    int tables = 0;
+    for (DisturbanceAt& at : disturbances) {
+      model::Disturbance& d = at.disturbance;
+      if (d.kind != model::DisturbanceKind::ExpertImbalance || d.tokens.empty()) continue;
+      MapReader entry(scenario.context(), *at.map, at.path);
+      if (++tables > 1) {
+        entry.error_at(*entry.find("tokens"), "tokens", "is a second table of the same tokens",
+                       "one table");
+      } else if (job.transformer.experts) {
+        fit_token_table(entry, job.plan, *job.transformer.experts, d);
+      }
+    }
   }
 
   // The busiest expert-parallel rank cannot have more tokens than routing can give it. Where other
@@ -216,9 +247,10 @@ class ScenarioReader {
       return refuse(*plan, "plan", "expert_capacity_imbalance", all);
     }
     for (const DisturbanceAt& at : disturbances) {
-      if (at.disturbance.kind != model::DisturbanceKind::ExpertImbalance) continue;
-      all *= at.disturbance.factor;
-      if (all > most) refuse(*at.map, at.path, "factor", at.disturbance.factor);
+      const model::Disturbance& d = at.disturbance;
+      if (d.kind != model::DisturbanceKind::ExpertImbalance) continue;
+      all *= d.factor;
+      if (all > most) refuse(*at.map, at.path, d.tokens.empty() ? "factor" : "tokens", d.factor);
     }
     const double counted = model::expert_imbalance_max(experts, job.plan.expert);
     if (plan_varies_ || all > most || all <= counted) return;

@@ -90,8 +90,8 @@ void attach_profile(MachineOffer& offer, const model::Job& job) {
 }
 
 void read_machines(MapReader& reader, const TreeNode& list,
-                   const model::HardwareCatalogue& catalogue, TrainingWish& wish,
-                   Remarks& remarks) {
+                   const model::HardwareCatalogue& catalogue, const std::string& folder,
+                   TrainingWish& wish, Remarks& remarks) {
   constexpr IntegerRange kCount{.min = 1, .max = 100'000};
   if (list.kind != TreeKind::Sequence || list.items.empty()) {
     reader.error_at(list, "machines", "is no list of machines",
@@ -111,7 +111,7 @@ void read_machines(MapReader& reader, const TreeNode& list,
                     "is more than max, " + std::to_string(offer.count_max),
                     "a whole number from 1 to " + std::to_string(offer.count_max));
     }
-    std::optional<model::NodeGroup> group = read_machine_group(item, catalogue, remarks);
+    std::optional<model::NodeGroup> group = read_machine_group(item, catalogue, folder, remarks);
     item.finish();
     if (!group) continue;
     offer.group = *std::move(group);
@@ -134,7 +134,7 @@ void check_prices(MapReader& reader, const TrainingWish& wish) {
 
 std::optional<TrainingWish> read_target(MapReader& scenario, const model::Job& job,
                                         const model::HardwareCatalogue& catalogue,
-                                        Remarks& remarks) {
+                                        const std::string& folder, Remarks& remarks) {
   const TreeNode* node = scenario.find("target");
   if (node == nullptr) return std::nullopt;
   MapReader reader(scenario.context(), *node, scenario.path_of("target"));
@@ -146,7 +146,7 @@ std::optional<TrainingWish> read_target(MapReader& scenario, const model::Job& j
   wish.power = reader.read("power", parse_power);
   wish.operations = read_operations(reader, job, remarks);
   if (const TreeNode* machines = reader.find("machines")) {
-    read_machines(reader, *machines, catalogue, wish, remarks);
+    read_machines(reader, *machines, catalogue, folder, wish, remarks);
   } else if (!job.cluster.groups.empty()) {
     for (const model::NodeGroup& group : job.cluster.groups) {
       wish.offers.push_back({.group = group, .profile = {}, .count_max = group.count});

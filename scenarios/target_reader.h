@@ -5,6 +5,7 @@
 #define MEGATWIN_SCENARIOS_TARGET_READER_H_
 
 #include <optional>
+#include <string>
 
 #include "model/job.h"
 #include "model/training_wish.h"
@@ -17,7 +18,7 @@ namespace megatwin::scenarios {
 // where the section names none.
 std::optional<model::TrainingWish> read_target(MapReader& scenario, const model::Job& job,
                                                const model::HardwareCatalogue& catalogue,
-                                               Remarks& remarks);
+                                               const std::string& folder, Remarks& remarks);
 
 }  // namespace megatwin::scenarios
 

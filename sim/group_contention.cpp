@@ -33,12 +33,19 @@ std::size_t unit_of(const model::Plan& plan, int replica, int stage) {
 // One round of collectives: every group of a kind in some stages, at once.
 class Round {
  public:
-  Round(const model::Job& job, JobNetwork& network, GroupKind kind)
-      : job_(job), layout_(job.plan), network_(network), kind_(kind), ways_(network.topology()) {
+  Round(const model::Job& job, JobNetwork& network, GroupKind kind,
+        const GroupAlgorithms& algorithms)
+      : job_(job),
+        layout_(job.plan),
+        network_(network),
+        kind_(kind),
+        algorithm_(algorithms.of(kind)),
+        ways_(network.topology()) {
     const CollectiveKind collective =
         kind == GroupKind::Expert ? CollectiveKind::AllToAll : CollectiveKind::AllGather;
     alone_ = model::collective_time(collective, kLarge, model::group_topology(job, kind)).time;
-    rate_ = kind == GroupKind::Expert ? all_to_all_rate(job) : ring_rate(job, kind);
+    if (kind == GroupKind::Expert) weights_ = pair_weights(job);
+    rate_ = kind == GroupKind::Expert ? all_to_all_rate(job) : group_rate(job, kind, algorithm_);
   }
 
   model::Result<bool> add_stage(int stage) {
@@ -50,10 +57,16 @@ class Round {
       const std::vector<RankId> members = layout_.members(kind_, rank);
       if (!uses_network(network_, members)) continue;
       groups_.push_back(units_of(members));
-      for (const GroupLane& lane : kind_ == GroupKind::Expert
-                                       ? pair_lanes(network_, members, rate_)
-                                       : ring_lanes(network_, members, rate_)) {
-        MEGATWIN_TRY([[maybe_unused]] const bool added, add_user(lane.key, lane.rate, stage));
+      GroupLanes group;
+      if (kind_ == GroupKind::Expert) {
+        group.lanes = pair_lanes(network_, members, rate_, weights_);
+      } else {
+        MEGATWIN_TRY(group, group_lanes(network_, members, algorithm_, rate_));
+      }
+      LaneRoutes routes(network_, group.pattern);
+      for (const GroupLane& lane : group.lanes) {
+        MEGATWIN_TRY(const JobNetwork::Way way, routes.way(lane));
+        add_user(way, lane, stage);
       }
     }
     return true;
@@ -105,13 +118,11 @@ class Round {
   }
 
  private:
-  model::Result<bool> add_user(const model::FlowKey& key, BytesPerSecond rate, int stage) {
-    MEGATWIN_TRY(const JobNetwork::Way way, network_.way(key));
+  void add_user(const JobNetwork::Way& way, const GroupLane& lane, int stage) {
     const FlowUser user{
-        .kind = FlowUser::Kind::Group, .group = kind_, .stage = stage, .rank = key.from};
-    users_.emplace_back(ways_.add({{way.route, std::min(rate, way.undisturbed)}}, user),
+        .kind = FlowUser::Kind::Group, .group = kind_, .stage = stage, .rank = lane.key.from};
+    users_.emplace_back(ways_.add({{way.route, std::min(lane.rate, way.undisturbed)}}, user),
                         groups_.size() - 1);
-    return true;
   }
 
   // Those that wait for a group, each once.
@@ -130,6 +141,8 @@ class Round {
   RankLayout layout_;
   JobNetwork& network_;
   GroupKind kind_;
+  const GroupAlgorithm& algorithm_;
+  PairWeights weights_;  // Of an expert group's pairs.
   CappedWays ways_;
   Seconds alone_;
   BytesPerSecond rate_;
@@ -148,9 +161,7 @@ void keep_worse(GroupContention& kept, std::vector<LinkLoad> links, const std::v
 }  // namespace
 
 BytesPerSecond ring_rate(const model::Job& job, GroupKind kind) {
-  const model::GroupTopology group = model::group_topology(job, kind);
-  if (group.ranks < 2) return {};
-  return model::collective_time(CollectiveKind::AllGather, kLarge, group).busbw;
+  return group_rate(job, kind, {});
 }
 
 BytesPerSecond all_to_all_rate(const model::Job& job) {
@@ -161,7 +172,8 @@ BytesPerSecond all_to_all_rate(const model::Job& job) {
 }
 
 model::Result<GroupContention> group_contention(const model::Job& job, JobNetwork& network,
-                                                const FlowNet& net) {
+                                                const FlowNet& net,
+                                                const GroupAlgorithms& algorithms) {
   GroupContention contention;
   contention.used.assign(static_cast<std::size_t>(network.topology().num_links()), false);
   contention.tensor = contention.context = contention.expert =
@@ -171,7 +183,7 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
   const auto all_at_once = [&](GroupKind kind,
                                std::vector<double>& by_unit) -> model::Result<bool> {
     if (layout.group_size(kind) < 2) return true;
-    Round round(job, network, kind);
+    Round round(job, network, kind, algorithms);
     for (int stage = 0; stage < job.plan.pipeline; ++stage) {
       MEGATWIN_TRY([[maybe_unused]] const bool added, round.add_stage(stage));
     }
@@ -183,7 +195,7 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
   const auto stage_by_stage = [&](GroupKind kind) -> model::Result<bool> {
     if (layout.group_size(kind) < 2) return true;
     for (int stage = 0; stage < job.plan.pipeline; ++stage) {
-      Round round(job, network, kind);
+      Round round(job, network, kind, algorithms);
       MEGATWIN_TRY([[maybe_unused]] const bool added, round.add_stage(stage));
       // Elsewhere these are flows of the step, which meet the others there.
       if (job.plan.zero_stage >= 2) round.add_other_jobs();

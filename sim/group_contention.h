@@ -8,6 +8,7 @@
 
 #include "sim/flow/capped_ways.h"
 #include "sim/flow/flow_net.h"
+#include "sim/group_algorithm.h"
 #include "sim/job_network.h"
 
 namespace megatwin::sim {
@@ -23,10 +24,12 @@ struct GroupContention {
 };
 
 // Tensor, context and expert groups of all stages talk at once, as every micro-batch makes them;
-// the data-parallel groups of one stage do so among themselves. Rings, and all-to-all for experts.
+// the data-parallel groups of one stage do so among themselves. By the algorithms that were priced,
+// and all-to-all for experts.
 // Errors: no route; what the FlowNet refuses.
 model::Result<GroupContention> group_contention(const model::Job& job, JobNetwork& network,
-                                                const FlowNet& net);
+                                                const FlowNet& net,
+                                                const GroupAlgorithms& algorithms = {});
 
 // What a ring of this group's kind reaches alone: its bus bandwidth for large messages.
 model::BytesPerSecond ring_rate(const model::Job& job, model::GroupKind kind);

@@ -1,9 +1,14 @@
 #include "sim/group_lanes.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "model/assert.h"
-#include "sim/flow/collective_flows.h"
+#include "model/expert_imbalance.h"
+#include "model/numbers.h"
+#include "model/topology/machine_topology.h"
 
 namespace megatwin::sim {
 
@@ -15,10 +20,12 @@ namespace {
 // A lane that leaves its machine, in equal parts over the adapters of its GPU.
 void add_lane(std::vector<GroupLane>& lanes, const JobNetwork& network, const GroupLane& lane) {
   const RankId from = lane.key.from, to = lane.key.to;
-  const bool leaves = network.machine_of(from) != network.machine_of(to);
+  const bool tree = lane.way == Stream::Way::TreeUp || lane.way == Stream::Way::TreeDown;
+  const bool leaves = tree || network.machine_of(from) != network.machine_of(to);
   const int parts = leaves ? network.adapter_lanes(from) : 1;
   for (int adapter = 0; adapter < parts; ++adapter) {
-    lanes.push_back({{from, to, lane.key.channel, adapter}, lane.rate / parts});
+    lanes.push_back(
+        {{from, to, lane.key.channel, adapter}, lane.rate / parts, lane.way, lane.member});
   }
 }
 
@@ -40,13 +47,71 @@ bool uses_network(ChangingNetwork& network, const std::vector<RankId>& members) 
   return false;
 }
 
-model::Result<std::vector<CappedWays::Way>> ways_of(
-    ChangingNetwork& network, const model::FlowKey& key,
-    const std::function<BytesPerSecond(std::size_t stretch)>& rate) {
-  MEGATWIN_TRY(std::vector<JobNetwork::Way> ways, network.ways(key));
+model::Result<GroupLanes> group_lanes(const JobNetwork& network, const std::vector<RankId>& members,
+                                      const GroupAlgorithm& algorithm, BytesPerSecond rate) {
+  if (algorithm.wish.algorithm == model::CollectiveAlgorithm::Ring) {
+    return GroupLanes{.lanes = ring_lanes(network, members, rate)};
+  }
+  GroupLanes group;
+  MEGATWIN_TRY(group.pattern,
+               collective_pattern(network.topology(), {.ranks = members}, algorithm.wish));
+  // The closed form counts a mean where the ends of a tree send less than its middle: what it lets
+  // the busiest send is enough for that.
+  const double most = std::max(algorithm.busiest, group.pattern.busiest);
+  // Streams inside a machine that share all their links are one.
+  std::map<std::tuple<Stream::Way, RankId, RankId>, std::size_t> inside;
+  for (const Stream& stream : group.pattern.streams) {
+    const GroupLane lane{.key = {stream.from, stream.to, stream.channel},
+                         .rate = stream.share / most * rate,
+                         .way = stream.way,
+                         .member = stream.member};
+    const bool tree = stream.way == Stream::Way::TreeUp || stream.way == Stream::Way::TreeDown;
+    if (tree || network.machine_of(stream.from) != network.machine_of(stream.to)) {
+      add_lane(group.lanes, network, lane);
+      continue;
+    }
+    const auto [known, added] =
+        inside.emplace(std::tuple{stream.way, stream.from, stream.to}, group.lanes.size());
+    if (added) {
+      group.lanes.push_back(lane);
+    } else {
+      group.lanes[known->second].rate += lane.rate;
+    }
+  }
+  return group;
+}
+
+model::Result<JobNetwork::Way> LaneRoutes::way(const GroupLane& lane) {
+  if (lane.way == Stream::Way::Between) return network_.way(lane.key);
+  const Stream stream{.way = lane.way,
+                      .from = lane.key.from,
+                      .to = lane.key.to,
+                      .channel = lane.key.channel,
+                      .member = lane.member};
+  MEGATWIN_TRY(model::Route route, disturbed_.route(stream, lane.key.adapter));
+  MEGATWIN_TRY(const model::Route plain, pristine_.route(stream, lane.key.adapter));
+  return JobNetwork::Way{std::move(route), network_.undisturbed_rate(plain)};
+}
+
+ChangingLaneRoutes::ChangingLaneRoutes(ChangingNetwork& network, const CollectivePattern& pattern)
+    : network_(network) {
+  for (std::size_t k = 0; k < network.size(); ++k) routes_.emplace_back(network.at(k), pattern);
+}
+
+model::Result<std::vector<CappedWays::Way>> ChangingLaneRoutes::ways(
+    const GroupLane& lane, const std::function<BytesPerSecond(std::size_t stretch)>& rate) {
   std::vector<CappedWays::Way> by_stretch;
-  for (std::size_t k = 0; k < ways.size(); ++k) {
-    by_stretch.push_back({std::move(ways[k].route), std::min(rate(k), ways[k].undisturbed)});
+  std::vector<JobNetwork::Way> ways;
+  for (std::size_t k = 0; k < routes_.size(); ++k) {
+    const std::size_t first = network_.first_like(k);
+    JobNetwork::Way way;
+    if (first < k) {
+      way = ways[first];
+    } else {
+      MEGATWIN_TRY(way, routes_[k].way(lane));
+    }
+    by_stretch.push_back({way.route, std::min(rate(k), way.undisturbed)});
+    ways.push_back(std::move(way));
   }
   return by_stretch;
 }
@@ -62,12 +127,41 @@ std::vector<GroupLane> ring_lanes(const JobNetwork& network, const std::vector<R
 }
 
 std::vector<GroupLane> pair_lanes(const JobNetwork& network, const std::vector<RankId>& members,
-                                  BytesPerSecond pair) {
+                                  BytesPerSecond pair, const PairWeights& weights) {
   std::vector<GroupLane> lanes;
-  for (const RankId from : members) {
-    for (const RankId to : members) {
-      if (network.machine_of(from) == network.machine_of(to)) continue;
-      add_lane(lanes, network, {{from, to}, pair});
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    for (std::size_t j = 0; j < members.size(); ++j) {
+      const double weight = weights.empty() ? 1 : weights[i][j];
+      if (network.machine_of(members[i]) == network.machine_of(members[j]) || weight <= 0) continue;
+      add_lane(lanes, network, {{members[i], members[j]}, weight * pair});
+    }
+  }
+  return lanes;
+}
+
+std::vector<GroupLane> rail_lanes(const JobNetwork& network, const std::vector<RankId>& members,
+                                  BytesPerSecond pair, const PairWeights& weights) {
+  std::vector<GroupLane> lanes;
+  const model::Topology& topology = network.topology();
+  const auto rail = [&](RankId rank) {
+    const model::Topology::Machine& machine = topology.machine(network.machine_of(rank));
+    return model::nic_of_gpu(topology.vertex(topology.gpu(rank)).position,
+                             static_cast<int>(machine.gpus.size()),
+                             static_cast<int>(machine.nics.size()));
+  };
+  for (std::size_t j = 0; j < members.size(); ++j) {
+    for (std::size_t first = 0; first < members.size();) {
+      const int machine = network.machine_of(members[first]);
+      std::size_t sender = first, last = first;
+      double weight = 0;
+      for (; last < members.size() && network.machine_of(members[last]) == machine; ++last) {
+        weight += weights.empty() ? 1 : weights[last][j];
+        if (rail(members[last]) == rail(members[j])) sender = last;
+      }
+      if (machine != network.machine_of(members[j]) && weight > 0) {
+        add_lane(lanes, network, {{members[sender], members[j]}, weight * pair});
+      }
+      first = last;
     }
   }
   return lanes;
@@ -96,6 +190,31 @@ std::vector<GroupLane> shifted_lanes(const JobNetwork& network, const std::vecto
              {{members[i], members[(i + shift) % count]}, static_cast<double>(outside) * pair});
   }
   return lanes;
+}
+
+PairWeights pair_weights(const model::Job& job) {
+  if (!job.transformer.experts || job.plan.expert < 2) return {};
+  const auto ranks = model::as_index(job.plan.expert);
+  const double count = job.plan.expert;
+  const double busiest =
+      std::min(job.plan.expert_capacity_imbalance,
+               model::expert_imbalance_max(*job.transformer.experts, job.plan.expert));
+  for (const model::Disturbance& d : job.disturbances) {
+    if (d.tokens.size() != ranks) continue;
+    double total = 0;
+    for (const auto& row : d.tokens) {
+      for (const double tokens : row) total += tokens;
+    }
+    PairWeights weights = d.tokens;
+    for (auto& row : weights) {
+      for (double& weight : row) weight *= count * count / total / busiest;
+    }
+    return weights;
+  }
+  if (busiest <= 1) return {};
+  std::vector<double> row(ranks, (count - busiest) / (count - 1) / busiest);
+  row.front() = 1;
+  return PairWeights(ranks, row);
 }
 
 }  // namespace megatwin::sim

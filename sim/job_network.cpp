@@ -68,17 +68,6 @@ bool strikes_links(const Disturbance& d) {
   return false;
 }
 
-// The narrowest link but those between switches, of which closed forms know nothing.
-model::BytesPerSecond rate_at_ends(const Topology& topology, const model::Route& route) {
-  model::BytesPerSecond narrowest;
-  for (const LinkId id : route.links) {
-    const model::Link& link = topology.link(id);
-    if (link.kind == LinkKind::Fabric) continue;
-    if (narrowest.value == 0 || link.bandwidth < narrowest) narrowest = link.bandwidth;
-  }
-  return narrowest;
-}
-
 }  // namespace
 
 std::optional<RankId> gpu_of_name(const model::Cluster& cluster, std::string_view name) {
@@ -218,6 +207,25 @@ std::string JobNetwork::detour(const std::string& nic, int num_ranks) {
   return text;
 }
 
+model::BytesPerSecond JobNetwork::rate_at_ends(const Topology& topology,
+                                               const model::Route& route) const {
+  constexpr model::BytesPerSecond kNoLimit{1e30};
+  model::BytesPerSecond narrowest = kNoLimit;
+  for (const LinkId id : route.links) {
+    const model::Link& link = topology.link(id);
+    if (link.kind == LinkKind::Fabric) continue;
+    const int machine = topology.vertex(link.from).machine;
+    const bool inside = machine >= 0 && machine == topology.vertex(link.to).machine;
+    if (inside && described_machines_.contains(machine)) continue;
+    narrowest = std::min(narrowest, link.bandwidth);
+  }
+  return narrowest;
+}
+
+model::BytesPerSecond JobNetwork::undisturbed_rate(const model::Route& plain) const {
+  return rate_at_ends(pristine_, plain);
+}
+
 int JobNetwork::adapter_lanes(RankId rank) const {
   const Topology::Machine& machine = disturbed_.machine(machine_of(rank));
   const auto own = static_cast<int>(machine.nics.size() / machine.gpus.size());
@@ -230,6 +238,14 @@ model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& j
   std::unique_ptr<JobNetwork> network(new JobNetwork);
   MEGATWIN_TRY(network->pristine_, model::build_topology(job.cluster));
   network->disturbed_ = network->pristine_;
+  int machine = 0;
+  for (const model::NodeGroup& group : job.cluster.groups) {
+    for (int i = 0; i < group.count; ++i, ++machine) {
+      if (!group.node.inside) continue;
+      network->described_machines_.insert(machine);
+      network->disturbed_machines_.insert(machine);
+    }
+  }
   network->adapters_fail_ =
       std::any_of(job.disturbances.begin(), job.disturbances.end(),
                   [](const Disturbance& d) { return d.kind == DisturbanceKind::DeadNic; });

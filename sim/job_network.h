@@ -28,13 +28,18 @@ class JobNetwork {
 
   const model::Topology& topology() const { return disturbed_; }
   const model::Topology& planned() const { return pristine_; }  // The same links, all up.
-  // The way as it is, and what its narrowest link would give without disturbances.
+  // The way as it is, and what its narrowest link would give without disturbances. Links of which
+  // closed forms know nothing do not count: those between switches, and inside a described machine.
   struct Way {
     model::Route route;
     model::BytesPerSecond undisturbed;
   };
   model::Result<Way> way(const model::FlowKey& key);
-  // Whether a link inside this machine is not as it should be.
+  // Of the graph as it is and as it should be; of a way on the latter, what `undisturbed` is.
+  model::Router& router() { return *router_; }
+  model::Router& pristine_router() { return *pristine_router_; }
+  model::BytesPerSecond undisturbed_rate(const model::Route& plain) const;
+  // Whether a link inside this machine is not as it should be, or as a file has it.
   bool disturbed_inside(int machine) const { return disturbed_machines_.contains(machine); }
   bool links_disturbed() const { return links_disturbed_; }
 
@@ -61,9 +66,14 @@ class JobNetwork {
   model::Diagnostics apply(const model::Disturbance& disturbance);
   void narrow(model::LinkId link, double factor);
 
+  // The narrowest link but those between switches and inside described machines.
+  model::BytesPerSecond rate_at_ends(const model::Topology& topology,
+                                     const model::Route& route) const;
+
   model::Topology pristine_, disturbed_;
   std::unique_ptr<model::Router> router_, pristine_router_;
   std::set<int> disturbed_machines_;
+  std::set<int> described_machines_;  // By a file of their own, of which closed forms know nothing.
   std::vector<Background> background_;
   bool links_disturbed_ = false, adapters_fail_ = false;
 };

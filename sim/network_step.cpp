@@ -111,7 +111,8 @@ std::vector<Replicas::Difference> unlike_worst(const DelayedProgram& delayed,
 // The step as it would be if all of it were as in one stretch.
 model::Result<StepStretch> priced_stretch(const NetworkStepInput& input,
                                           const StepRun::Stretch& stretch,
-                                          const GroupContention& contention) {
+                                          const GroupContention& contention,
+                                          const GroupAlgorithms& algorithms) {
   const Job& job = input.priced;
   const DelayedProgram delayed(job, input.program, contention);
   if (auto fault = endless_step(delayed.worst(), input.slowest)) {
@@ -123,11 +124,12 @@ model::Result<StepStretch> priced_stretch(const NetworkStepInput& input,
     classes[as_index(unit.replica)].stages[as_index(unit.stage.value)] = &unit.cost;
   }
   StepStretch priced{.from = stretch.from, .costs = pipeline_costs(classes)};
+  constexpr auto kData = model::GroupKind::Data;
   for (const double factor : contention.data) {
-    priced.ring_rate.push_back(ring_rate(job, model::GroupKind::Data) / factor);
+    priced.ring_rate.push_back(group_rate(job, kData, algorithms.of(kData)) / factor);
   }
   priced.traffic = task_traffic(delayed, priced.costs);
-  priced.traffic_rates = task_traffic_rates(job, contention, priced.traffic);
+  priced.traffic_rates = task_traffic_rates(job, contention, priced.traffic, algorithms);
   return priced;
 }
 
@@ -166,11 +168,12 @@ struct Contentions {
   std::vector<bool> used;
 };
 model::Result<Contentions> contentions_of(const NetworkStepInput& input, ChangingNetwork& network,
-                                          const FlowNet& net) {
+                                          const FlowNet& net, const GroupAlgorithms& algorithms) {
   Contentions all{.used = std::vector<bool>(as_index(network.at(0).topology().num_links()))};
   for (std::size_t k = 0; k < network.size(); ++k) {
     if (const std::size_t first = network.first_like(k); first == k) {
-      MEGATWIN_TRY(GroupContention one, group_contention(input.priced, network.at(k), net));
+      MEGATWIN_TRY(GroupContention one,
+                   group_contention(input.priced, network.at(k), net, algorithms));
       for (LinkLoad& load : one.links) {
         if (load.slowdown > kDownSlowdown) continue;
         all.links.push_back({input.stretches[k].from, std::move(load)});
@@ -208,18 +211,20 @@ model::Result<NetworkStep> network_step(const NetworkStepInput& input,
   const Job& job = input.priced;
   MEGATWIN_TRY(ChangingNetwork network, ChangingNetwork::build(input.placed));
   const std::unique_ptr<FlowNet> net = flow_net(job.network);
-  MEGATWIN_TRY(Contentions contention, contentions_of(input, network, *net));
+  const GroupAlgorithms algorithms(job, input.program);
+  MEGATWIN_TRY(Contentions contention, contentions_of(input, network, *net, algorithms));
   std::vector<StepStretch> stretches;
   for (std::size_t k = 0; k < network.size(); ++k) {
     MEGATWIN_TRY(StepStretch stretch,
-                 priced_stretch(input, input.stretches[k], *contention.by_stretch[k]));
+                 priced_stretch(input, input.stretches[k], *contention.by_stretch[k], algorithms));
     stretches.push_back(std::move(stretch));
   }
   const auto compiled = compiled_for(input.program.spec, options.cache);
   StepFlowsInput laid_out{.job = job,
                           .compiled = *compiled,
                           .stretches = std::move(stretches),
-                          .message = model::pipeline_message(model::lowering_input(job))};
+                          .message = model::pipeline_message(model::lowering_input(job)),
+                          .algorithms = algorithms};
   DataflowEvaluator evaluator;
   MEGATWIN_TRY(StepFlows flows, settled_flows(laid_out, network, *net, evaluator));
   std::vector<const policies::Order*> orders;

@@ -93,7 +93,8 @@ class StepFlowBuilder {
     if (in_.stretches.front().traffic.empty()) return faults;
     std::vector<TaskTrafficRates> rates;
     for (const StepStretch& stretch : in_.stretches) rates.push_back(stretch.traffic_rates);
-    auto lanes = TaskLanes::add(in_.job, rates, network_, ways_);
+    const std::int64_t tasks = std::int64_t{shape_.num_tasks()};
+    auto lanes = TaskLanes::add(in_.job, rates, in_.algorithms, tasks, network_, ways_);
     if (collect(lanes)) task_lanes_ = *std::move(lanes);
     return faults;
   }
@@ -173,21 +174,23 @@ class StepFlowBuilder {
     return true;
   }
 
-  // The rings of every data-parallel group of a stage.
+  // The collectives of every data-parallel group of a stage.
   model::Result<bool> add_rings(int stage) {
     const BytesPerSecond rate = in_.stretches.front().ring_rate[as_index(stage)];
     if (rate.value <= 0 || costs_.num_classes * in_.job.plan.context < 2) return true;
     for (int tensor = 0; tensor < in_.job.plan.tensor; ++tensor) {
       const RankId first = layout_.rank_at(RankCoordinates{.tensor = tensor, .pipeline = stage});
-      for (const GroupLane& lane :
-           ring_lanes(network_.at(0), layout_.members(GroupKind::Data, first), rate)) {
+      MEGATWIN_TRY(const GroupLanes group,
+                   group_lanes(network_.at(0), layout_.members(GroupKind::Data, first),
+                               in_.algorithms.of(GroupKind::Data), rate));
+      ChangingLaneRoutes routes(network_, group.pattern);
+      for (const GroupLane& lane : group.lanes) {
         // The first as it is, so that a step without changes has the bits of its rate.
         const double share = ratio(lane.rate / rate);
-        MEGATWIN_TRY(const std::vector<CappedWays::Way> by_stretch,
-                     ways_of(network_, lane.key, [&](std::size_t k) {
-                       return k == 0 ? lane.rate
-                                     : share * in_.stretches[k].ring_rate[as_index(stage)];
-                     }));
+        MEGATWIN_TRY(
+            const std::vector<CappedWays::Way> by_stretch, routes.ways(lane, [&](std::size_t k) {
+              return k == 0 ? lane.rate : share * in_.stretches[k].ring_rate[as_index(stage)];
+            }));
         rings_[as_index(stage)].push_back(ways_.add(
             by_stretch, {.kind = FlowUser::Kind::Group, .stage = stage, .rank = lane.key.from}));
       }

@@ -13,6 +13,7 @@
 #include "sim/compiled_pipeline.h"
 #include "sim/flow/capped_ways.h"
 #include "sim/flow/flow_net.h"
+#include "sim/group_algorithm.h"
 #include "sim/job_network.h"
 #include "sim/pipeline_costs.h"
 #include "sim/task_traffic.h"
@@ -24,8 +25,8 @@ struct StepStretch {
   model::Instant from;
   // One class a data-parallel replica, none folded; not slowed by overlap.
   PipelineCosts costs;
-  // Of a data-parallel ring by stage: its bus bandwidth beside the other rings of its stage, as the
-  // durations in `costs` have it.
+  // Of a data-parallel group by stage: what its busiest machine sends at (for a ring its bus
+  // bandwidth) beside the other groups of its stage, as the durations in `costs` have it.
   std::vector<model::BytesPerSecond> ring_rate;
   // Collectives inside tasks: by task entry, and their rates. Empty: none.
   std::vector<TaskTraffic> traffic;
@@ -37,6 +38,7 @@ struct StepFlowsInput {
   const CompiledPipeline& compiled;
   std::vector<StepStretch> stretches;  // Those of the network.
   model::Bytes message;                // One rank sends to the next stage, for its rate.
+  GroupAlgorithms algorithms;
   // Stretches that begin later have no say in how much is sent.
   model::Instant sized_until{std::numeric_limits<std::int64_t>::max()};
 };

@@ -37,6 +37,17 @@ std::optional<TaskPrice> price_of(const DelayedProgram& program, int replica, in
   return std::nullopt;
 }
 
+// As finely as `most` lanes allow; see TaskLanes::add().
+std::vector<GroupLane> expert_lanes(const JobNetwork& network, const std::vector<RankId>& members,
+                                    BytesPerSecond pair, const PairWeights& weights,
+                                    std::int64_t most) {
+  std::vector<GroupLane> lanes = pair_lanes(network, members, pair, weights);
+  if (std::ssize(lanes) <= most) return lanes;
+  lanes = rail_lanes(network, members, pair, weights);
+  if (std::ssize(lanes) <= most || !weights.empty()) return lanes;
+  return shifted_lanes(network, members, pair);
+}
+
 Nanoseconds rounded(model::Seconds time) { return model::round_to_instant(time).ns; }
 
 }  // namespace
@@ -63,7 +74,8 @@ std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const Pipel
 }
 
 TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention,
-                                    const std::vector<TaskTraffic>& traffic) {
+                                    const std::vector<TaskTraffic>& traffic,
+                                    const GroupAlgorithms& algorithms) {
   TaskTrafficRates rates;
   const std::array<const std::vector<double>*, kTaskTrafficKinds> delays{
       &contention.tensor, &contention.context, &contention.expert};
@@ -73,8 +85,9 @@ TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention
       return task.exposed[kind] > 0;
     });
     if (!exposed) continue;
-    const BytesPerSecond alone =
-        kind == kExpert ? all_to_all_rate(job) : ring_rate(job, kKinds[kind]);
+    const BytesPerSecond alone = kind == kExpert
+                                     ? all_to_all_rate(job)
+                                     : group_rate(job, kKinds[kind], algorithms.of(kKinds[kind]));
     if (alone.value <= 0) continue;
     for (const double factor : *delays[kind]) rates.rate[kind].push_back(alone / factor);
   }
@@ -83,9 +96,11 @@ TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention
 
 model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
                                         const std::vector<TaskTrafficRates>& rates,
+                                        const GroupAlgorithms& algorithms, std::int64_t tasks,
                                         ChangingNetwork& network, CappedWays& ways) {
   TaskLanes lanes;
   const model::RankLayout layout(job.plan);
+  const PairWeights weights = pair_weights(job);
   const int p = job.plan.pipeline;
   lanes.handles_.resize(as_index(std::int64_t{job.plan.data} * p) * kTaskTrafficKinds);
   for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
@@ -100,12 +115,20 @@ model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
         return as_index(layout.coordinates(member).data * p + stage);
       };
       const BytesPerSecond first = rates.front().rate[kind][unit_of(rank)];
-      for (const GroupLane& lane : kind == kExpert ? shifted_lanes(network.at(0), members, first)
-                                                   : ring_lanes(network.at(0), members, first)) {
+      GroupLanes group;
+      if (kind == kExpert) {
+        const std::int64_t budget = kPairFlowsMax / job.plan.gpus() * std::ssize(members);
+        group.lanes = expert_lanes(network.at(0), members, first, weights, budget / tasks);
+      } else {
+        MEGATWIN_TRY(group,
+                     group_lanes(network.at(0), members, algorithms.of(kKinds[kind]), first));
+      }
+      ChangingLaneRoutes routes(network, group.pattern);
+      for (const GroupLane& lane : group.lanes) {
         const double share = ratio(lane.rate / first);
         const std::size_t unit = unit_of(lane.key.from);
         MEGATWIN_TRY(const std::vector<CappedWays::Way> by_stretch,
-                     ways_of(network, lane.key, [&](std::size_t k) {
+                     routes.ways(lane, [&](std::size_t k) {
                        const BytesPerSecond rate = rates[k].rate[kind][unit];
                        // As it is, so that a step without changes has the bits of its rate.
                        return k == 0 && rate == first ? lane.rate : share * rate;

@@ -5,6 +5,7 @@
 #define MEGATWIN_SIM_TASK_TRAFFIC_H_
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "model/result.h"
@@ -30,12 +31,16 @@ std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const Pipel
 // Bandwidths by kind and unit (replica · p + stage), beside the other groups of the kind: what the
 // durations stand for.
 struct TaskTrafficRates {
-  // Of a ring's bus, for experts of a pair of ranks; empty where there is no such group.
+  // Of the busiest machine (group_algorithm.h), for experts of a pair of ranks; empty where there
+  // is no such group.
   std::array<std::vector<model::BytesPerSecond>, kTaskTrafficKinds> rate;
 };
 // Kinds of which nothing in `traffic` is exposed have no users.
 TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention,
-                                    const std::vector<TaskTraffic>& traffic);
+                                    const std::vector<TaskTraffic>& traffic,
+                                    const GroupAlgorithms& algorithms = {});
+
+inline constexpr std::int64_t kPairFlowsMax = 400'000;
 
 // The users of the network by unit and kind.
 class TaskLanes {
@@ -43,9 +48,12 @@ class TaskLanes {
   using Handles = std::vector<CappedWays::Handle>;
 
   // Adds those of all units to `ways`. Errors: no route.
-  // Rates of each stretch of the network.
+  // Rates of each stretch of the network. Of expert groups every pair of ranks, if with `tasks` a
+  // unit these are no more flows than kPairFlowsMax in all; else machines in one (rail_lanes), and
+  // beyond that ranks (shifted_lanes), if pairs are alike.
   static model::Result<TaskLanes> add(const model::Job& job,
                                       const std::vector<TaskTrafficRates>& rates,
+                                      const GroupAlgorithms& algorithms, std::int64_t tasks,
                                       ChangingNetwork& network, CappedWays& ways);
 
   const Handles& of(std::size_t unit, std::size_t kind) const {

@@ -50,6 +50,13 @@ bool has_table_at_both_ends(const Transformer& transformer) {
   return transformer.tied_embeddings || transformer.num_mtp_layers > 0;
 }
 
+GradientReduction gradient_reduction(const Job& job) {
+  const bool sharded = job.plan.zero_stage >= 1 && job.software.distributed_optimizer;
+  const bool scattered = sharded || job.plan.zero_stage >= 2;
+  return {scattered ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+          Bytes{reduces_in_16_bits(job) ? 2.0 : 4.0}};
+}
+
 StateLinks state_links(const Job& job) {
   StateLinks links{.data = group_topology(job, GroupKind::Data)};
   if (has_table_at_both_ends(job.transformer) && job.plan.pipeline > 1) {
@@ -78,7 +85,7 @@ DataParallelTraffic::DataParallelTraffic(const Job& job, const PricedEffects& ef
       expert_group_(group_topology(job, GroupKind::ExpertData)),
       ends_(links.ends),
       table_at_both_ends_(has_table_at_both_ends(job.transformer)) {
-  gradient_bytes_ = reduces_in_16_bits(job) ? 2 : 4;
+  gradient_bytes_ = gradient_reduction(job).per_parameter.value;
   if (job.plan.precision == Precision::Fp32) parameter_bytes_ = 4;
   const int last = job.plan.pipeline * job.plan.model_chunks - 1;
   ends_on_one_rank_ = stage_of_virtual_stage(job.plan, last) == 0;
@@ -144,9 +151,7 @@ Seconds DataParallelTraffic::gather_time(const RankParameters& parameters) const
 }
 
 Seconds DataParallelTraffic::reduce_time(const RankParameters& parameters) const {
-  const bool sharded = job_.plan.zero_stage >= 1 && job_.software.distributed_optimizer;
-  const bool scattered = sharded || job_.plan.zero_stage >= 2;
-  const CollectiveKind kind = scattered ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+  const CollectiveKind kind = gradient_reduction(job_).kind;
   const Bytes dense{as_double(parameters.dense) * gradient_bytes_};
   const Bytes expert{as_double(parameters.expert) * gradient_bytes_};
   return collective_time(kind, dense, dense_group_).time +

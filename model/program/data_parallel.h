@@ -30,6 +30,13 @@ struct OverlappedTraffic {
 };
 Seconds exposed_part(const OverlappedTraffic& pass);
 
+// How replicas add up their gradients: by which collective, and bytes of one parameter's.
+struct GradientReduction {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  Bytes per_parameter;
+};
+GradientReduction gradient_reduction(const Job& job);
+
 // Weight, gradient and optimizer state of one parameter, wherever they are kept.
 Bytes state_per_parameter(const Job& job);
 

@@ -99,6 +99,13 @@ bool gathers_all_tokens(const LoweringInput& input, const LayerSizes& sizes) {
   return sizes.expert > 1 && input.plan.dispatcher == ExpertDispatcher::AllGather;
 }
 
+// How many times the mean the busiest rank of an expert group gets; a search varies the ranks of
+// the group: fewer of them cannot differ as much.
+double busiest_load(const LoweringInput& input) {
+  return std::min(input.plan.expert_capacity_imbalance,
+                  expert_imbalance_max(*input.transformer.experts, input.plan.expert));
+}
+
 double tokens_of_group(const LayerSizes& sizes, const MoeSizes& moe) {
   return as_double(sizes.expert * moe.tokens) * as_double(sizes.hidden) * sizes.element;
 }
@@ -117,7 +124,7 @@ void dispatch(const LoweringInput& input, const LayerSizes& sizes, const MoeSize
   if (sizes.expert > 1 && !gathers) {
     ops.collective(forward_name ? "moe.all_to_all" : "moe.all_to_all.backward",
                    CollectiveKind::AllToAll, GroupKind::Expert,
-                   sent_share(input, sizes, forward_name) * copies);
+                   busiest_load(input) * sent_share(input, sizes, forward_name) * copies);
   }
   const double rows = as_double(moe.rows) * h * sizes.element;
   if (sizes.expert_tensor > 1 && holds_tokens_of_its_own(sizes)) {
@@ -148,7 +155,7 @@ void combine(const LoweringInput& input, const LayerSizes& sizes, const MoeSizes
   if (sizes.expert > 1 && !gathers) {
     ops.collective(forward_name ? "moe.all_to_all.return" : "moe.all_to_all.return.backward",
                    CollectiveKind::AllToAll, GroupKind::Expert,
-                   sent_share(input, sizes, false) * copies);
+                   busiest_load(input) * sent_share(input, sizes, false) * copies);
   }
   const double result =
       gathers ? tokens_of_group(sizes, moe) : as_double(moe.tokens) * h * sizes.element;
@@ -271,12 +278,9 @@ bool clamps_experts_apart(const LoweringInput& input) {
 
 double expert_rows(const LoweringInput& input, const LayerSizes& sizes) {
   const MixtureOfExperts& experts = *input.transformer.experts;
-  // A search varies the ranks of the group: fewer of them cannot differ as much.
-  const double imbalance = std::min(input.plan.expert_capacity_imbalance,
-                                    expert_imbalance_max(experts, input.plan.expert));
   // Tokens of the expert-tensor group meet on each of its members.
-  const double copies =
-      as_double(sizes.tokens_sp * experts.experts_per_token) * sizes.expert_tensor * imbalance;
+  const double copies = as_double(sizes.tokens_sp * experts.experts_per_token) *
+                        sizes.expert_tensor * busiest_load(input);
   return holds_tokens_of_its_own(sizes) ? copies : copies / sizes.tensor;
 }
 

@@ -8,6 +8,7 @@
 #include "model/counted.h"
 #include "model/numbers.h"
 #include "model/topology/machine_topology.h"
+#include "model/topology/switch_graph.h"
 
 namespace megatwin::model {
 namespace {
@@ -46,7 +47,8 @@ class FabricBuilder {
         nodes_.push_back(&group.node);
       }
     }
-    if (num_machines() > 1) add_fabric();
+    if (num_machines() > 1)
+      cluster_.fabric.graph ? add_graph(*cluster_.fabric.graph) : add_fabric();
     if (Diagnostics faults = topology_.check(); !faults.empty()) return fail(std::move(faults));
     return std::move(topology_);
   }
@@ -69,8 +71,19 @@ class FabricBuilder {
                                    " has no network adapter and cannot reach the others",
                         .allowed = "nics and nic_bandwidth greater than 0"});
     }
-    if (shape_.kind == FabricKind::Torus) check_torus(machines, faults);
+    if (cluster_.fabric.graph) {
+      check_graph(*cluster_.fabric.graph, machines, faults);
+    } else if (shape_.kind == FabricKind::Torus) {
+      check_torus(machines, faults);
+    }
     return faults;
+  }
+
+  static void check_graph(const SwitchGraph& graph, int machines, Diagnostics& faults) {
+    if (static_cast<int>(graph.ports.size()) >= machines) return;
+    faults.push_back({.message = graph.file + " places " +
+                                 counted(static_cast<std::int64_t>(graph.ports.size()), "machine") +
+                                 ", the cluster has " + std::to_string(machines)});
   }
 
   void check_torus(int machines, Diagnostics& faults) const {
@@ -102,13 +115,15 @@ class FabricBuilder {
     return topology_.add_vertex({.kind = kind, .name = std::move(name), .position = position});
   }
 
-  void add_port(int machine, int nic, VertexId at) {
+  // No faster than `most`, where that is given.
+  void add_port(int machine, int nic, VertexId at, BytesPerSecond most = {}) {
     const Node& node = *nodes_[as_index(machine)];
+    const BytesPerSecond own = node.nic_per_direction;
     const Seconds adapter = node.nic_latency / 2;
     const VertexId from = topology_.machine(machine).nics[as_index(nic)];
     const Link up{.from = from,
                   .to = at,
-                  .bandwidth = node.nic_per_direction,
+                  .bandwidth = most.value > 0 ? std::min(own, most) : own,
                   .latency = adapter + shape_.switch_latency,
                   .kind = LinkKind::Port};
     topology_.add_link(up);
@@ -128,6 +143,26 @@ class FabricBuilder {
                          .bandwidth = bandwidth,
                          .latency = shape_.switch_latency,
                          .kind = LinkKind::Fabric});
+  }
+
+  // As a file has it.
+  void add_graph(const SwitchGraph& graph) {
+    std::vector<VertexId> switches;
+    int position = 0;
+    for (const SwitchGraph::Switch& one : graph.switches) {
+      switches.push_back(add_switch(one.kind, one.name, position++));
+    }
+    for (int m = 0; m < num_machines(); ++m) {
+      const std::vector<SwitchGraph::Port>& ports = graph.ports[as_index(m)];
+      const int adapters = nodes_[as_index(m)]->num_nics;
+      for (int nic = 0; nic < std::min<int>(adapters, static_cast<int>(ports.size())); ++nic) {
+        const SwitchGraph::Port& port = ports[as_index(nic)];
+        add_port(m, nic, switches[as_index(port.at)], port.bandwidth);
+      }
+    }
+    for (const SwitchGraph::Cable& one : graph.cables) {
+      cable(switches[as_index(one.from)], switches[as_index(one.to)], one.bandwidth);
+    }
   }
 
   void add_fabric() {

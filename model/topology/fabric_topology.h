@@ -42,6 +42,7 @@ int num_rails(const Cluster& cluster);
 //   rail-optimised: adapter r of a machine on leaf r of its block of machines_per_leaf machines.
 //   dragonfly+: groups of leaves and spines, all to all; cables between spines of each two groups.
 //   torus: a router a machine, which shares its adapters' rate over its 2·dimensions cables.
+//   Fabric::graph: the switches, cables and ports of a file, whatever the kind.
 // A message pays half the adapters' latency at either end and the switch's at every switch.
 // Errors: no machine; several machines without adapters; a torus of another number of machines.
 Result<Topology> build_topology(const Cluster& cluster, const FabricShape& shape);

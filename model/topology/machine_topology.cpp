@@ -20,6 +20,11 @@ class MachineBuilder {
     add_pcie();
   }
 
+  void add_nvlink_alone() {
+    gpus_ = topology_.machine(machine_).gpus;
+    add_nvlink();
+  }
+
  private:
   VertexId add(VertexKind kind, int position) {
     return topology_.add_vertex({.kind = kind,
@@ -126,9 +131,31 @@ class MachineBuilder {
   std::vector<VertexId> gpus_;
 };
 
+// The parts of a machine "n0/…" as those of machine number `machine`.
+void copy_machine(Topology& topology, const Topology& inside, int machine) {
+  const int first = topology.num_vertices();
+  for (VertexId id; id.value < inside.num_vertices(); ++id.value) {
+    Vertex vertex = inside.vertex(id);
+    vertex.name = "n" + std::to_string(machine) + vertex.name.substr(vertex.name.find('/'));
+    vertex.machine = machine;
+    topology.add_vertex(std::move(vertex));
+  }
+  for (LinkId id; id.value < inside.num_links(); ++id.value) {
+    Link link = inside.link(id);
+    link.from.value += first;
+    link.to.value += first;
+    topology.add_link(link);
+  }
+}
+
 }  // namespace
 
+void add_nvlinks(Topology& topology, const Node& node, const Gpu& gpu, int machine) {
+  MachineBuilder(topology, node, gpu, machine).add_nvlink_alone();
+}
+
 void add_machine(Topology& topology, const Node& node, const Gpu& gpu, int machine) {
+  if (node.inside) return copy_machine(topology, *node.inside, machine);
   MachineBuilder(topology, node, gpu, machine).build();
 }
 

@@ -15,7 +15,11 @@ namespace megatwin::model {
 //     by a trunk of eight GPUs' rate.
 //   HybridCubeMesh: GPU to GPU by Node::nvlink_matrix, links of equal rate.
 //   PCIe: two GPUs a switch before Hopper, one since; adapters on the switches of their GPUs.
+// Where Node::inside is given, a copy of that.
 void add_machine(Topology& topology, const Node& node, const Gpu& gpu, int machine);
+
+// The NVLinks of the catalogue's machine alone, for GPUs that are there already.
+void add_nvlinks(Topology& topology, const Node& node, const Gpu& gpu, int machine);
 
 // Of the link between sockets, by the processors that the machine's generation came with.
 // Source: NVIDIA/nccl v2.30.7, src/graph/topo.h: Broadwell 6, Skylake 10, AMD 16, Sapphire Rapids

@@ -197,14 +197,18 @@ std::uint64_t Router::weight(const FlowKey& key, LinkId link) const {
   return h;
 }
 
+const std::vector<std::uint16_t>& Router::hops_to(VertexId target) {
+  if (distances_.empty()) distances_.emplace_back(topology_);
+  auto found = hops_to_.find(target);
+  if (found == hops_to_.end()) found = hops_to_.emplace(target, distances_[0].to(target)).first;
+  return found->second;
+}
+
 bool Router::through_fabric(VertexId from_nic, VertexId to_nic, const FlowKey& key, Links& links) {
   const LinkId up = port_of(from_nic), back = port_of(to_nic);
   if (up.value < 0 || back.value < 0) return false;
   const VertexId target = topology_.link(back).to;
-  if (distances_.empty()) distances_.emplace_back(topology_);
-  auto found = hops_to_.find(target);
-  if (found == hops_to_.end()) found = hops_to_.emplace(target, distances_[0].to(target)).first;
-  const std::vector<std::uint16_t>& hops = found->second;
+  const std::vector<std::uint16_t>& hops = hops_to(target);
   links.push_back(up);
   VertexId at = topology_.link(up).to;
   if (hops[as_index(at)] == FabricDistances::kUnreachable) return false;

@@ -53,6 +53,9 @@ class Router {
   // channels over all that are equally near (ncclTopoGetLocalNet(), src/graph/topo.cc). Errors: the
   // GPU does not exist; no way leads there (and what is missing).
   Result<Route> route(const FlowKey& key);
+  // Hops through the network from every vertex to this switch, FabricDistances::kUnreachable where
+  // there is no way. Valid until forget().
+  const std::vector<std::uint16_t>& hops_to(VertexId target);
   void forget();
 
   // The adapter by which a GPU leaves and is reached without PXN, see route(). Requires: the

@@ -12,90 +12,11 @@ namespace {
 
 using model::as_index;
 using model::Bytes;
-using model::Link;
-using model::LinkId;
 using model::RankId;
 using model::Route;
 using model::Seconds;
-using model::VertexId;
-using model::VertexKind;
-
-using Machines = std::vector<std::vector<RankId>>;
-
-std::size_t smallest(const Machines& machines) {
-  std::size_t least = machines.front().size();
-  for (const auto& members : machines) least = std::min(least, members.size());
-  return least;
-}
-
-int num_channels(const CommunicatorRanks& group, const Machines& machines) {
-  return group.channels > 0 ? group.channels : static_cast<int>(smallest(machines));
-}
-
-// Channel c visits a machine from its c-th member downwards: c, c − 1, …, c + 1. The last of them
-// sends to the c-th of the next machine.
-std::vector<RankId> ring_order(const Machines& machines, int channel) {
-  std::vector<RankId> order;
-  for (const auto& members : machines) {
-    const int count = static_cast<int>(members.size());
-    for (int i = 0; i < count; ++i) {
-      order.push_back(members[as_index(((channel - i) % count + count) % count)]);
-    }
-  }
-  return order;
-}
-
-Machines by_machine(const model::Topology& topology, const CommunicatorRanks& group) {
-  Machines machines;
-  int last = -1;
-  for (const RankId rank : group.ranks) {
-    const bool known = rank.value >= 0 && rank.value < topology.num_gpus();
-    const int machine = known ? topology.vertex(topology.gpu(rank)).machine : -2;
-    if (machines.empty() || machine != last) machines.emplace_back();
-    machines.back().push_back(rank);
-    last = machine;
-  }
-  return machines;
-}
-
-// Highest power of two that divides a positive number.
-int lowest_bit(int number) { return number & -number; }
 
 }  // namespace
-
-// Source: NVIDIA/nccl v2.30.7, src/graph/trees.cc. Machine 0 is the root and has one child; the
-// parent of another is found by its lowest set bit. The second tree is the first one shifted by one
-// machine when their number is odd, mirrored when it is even.
-std::vector<int> binary_tree(int count, bool second) {
-  std::vector<int> parent(as_index(count), -1);
-  for (int i = 1; i < count; ++i) {
-    const int bit = lowest_bit(i);
-    int up = (i ^ bit) | (bit << 1);
-    if (up >= count) up = i ^ bit;
-    parent[as_index(i)] = up;
-  }
-  if (!second) return parent;
-  std::vector<int> other(as_index(count), -1);
-  for (int i = 0; i < count; ++i) {
-    const int from = count % 2 == 0 ? count - 1 - i : (i + 1) % count;
-    const int up = parent[as_index(from)];
-    if (up < 0) continue;
-    other[as_index(i)] = count % 2 == 0 ? count - 1 - up : (up - 1 + count) % count;
-  }
-  return other;
-}
-
-Rings rings_of(const model::Topology& topology, const CommunicatorRanks& group) {
-  const Machines machines = by_machine(topology, group);
-  Rings rings{.channels = num_channels(group, machines)};
-  for (int c = 0; c < rings.channels; ++c) {
-    const std::vector<RankId> order = ring_order(machines, c);
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      rings.edges.push_back({order[i], order[(i + 1) % order.size()], c});
-    }
-  }
-  return rings;
-}
 
 FlowIndex CollectiveFlows::barrier(std::vector<FlowIndex> after) {
   return flows_.add({.after = std::move(after)}, std::span<const std::int32_t>{});
@@ -148,51 +69,56 @@ CollectiveFlows::Done CollectiveFlows::ring_all_gather(const CommunicatorRanks& 
   return ring(group, ((n - 1) / n) * bytes, static_cast<int>(n) - 1, std::move(after));
 }
 
+CollectiveFlows::Done CollectiveFlows::by_algorithm(const CommunicatorRanks& group, Bytes bytes,
+                                                    const PatternWish& wish,
+                                                    std::vector<FlowIndex> after) {
+  if (group.ranks.size() < 2) return barrier(std::move(after));
+  MEGATWIN_TRY(const CollectivePattern pattern,
+               collective_pattern(router_.topology(), group, wish));
+  PatternRoutes routes(router_, pattern);
+  MEGATWIN_TRY(const Seconds tree, routes.tree_latency());
+  std::vector<Route> ways;
+  ways.reserve(pattern.streams.size());
+  std::vector<Seconds> slowest(1);  // Of Between, by channel.
+  for (const Stream& stream : pattern.streams) {
+    MEGATWIN_TRY(Route route, routes.route(stream));
+    if (as_index(stream.channel) >= slowest.size()) slowest.resize(as_index(stream.channel) + 1);
+    Seconds& latency = slowest[as_index(stream.channel)];
+    if (stream.way == Stream::Way::Between) latency = std::max(latency, route.latency);
+    ways.push_back(std::move(route));
+  }
+  std::vector<FlowIndex> added;
+  added.reserve(ways.size());
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    const Stream& stream = pattern.streams[i];
+    const Seconds latency = pattern.network_steps * slowest[as_index(stream.channel)] +
+                            pattern.steps * group.step + tree;
+    added.push_back(
+        flows_.add({.size = stream.share * bytes, .latency = latency, .after = after}, ways[i]));
+  }
+  return barrier(std::move(added));
+}
+
 CollectiveFlows::Done CollectiveFlows::tree_all_reduce(const CommunicatorRanks& group, Bytes bytes,
                                                        std::vector<FlowIndex> after) {
-  if (group.ranks.size() < 2) return barrier(std::move(after));
-  const Machines machines = by_machine(router_.topology(), group);
-  const int channels = num_channels(group, machines);
-  const int count = static_cast<int>(machines.size());
-  std::vector<Edge> edges;
-  int chain = 0, depth = 0;
-  for (int c = 0; c < channels; ++c) {
-    for (const bool second : {false, true}) {
-      const Bytes part = bytes / (2 * channels);
-      const std::vector<int> parent = binary_tree(count, second);
-      for (int m = 0; m < count; ++m) {
-        // The head of the chain is the c-th member; the chain hangs below it.
-        const std::vector<RankId>& members = machines[as_index(m)];
-        const int size = static_cast<int>(members.size());
-        for (int i = 1; i < size; ++i) {
-          const RankId upper = members[as_index((c + i - 1) % size)];
-          const RankId lower = members[as_index((c + i) % size)];
-          edges.push_back({lower, upper, part, 2 * c + (second ? 1 : 0)});
-          edges.push_back({upper, lower, part, 2 * c + (second ? 1 : 0)});
-        }
-        chain = std::max(chain, size - 1);
-        int above = 0;
-        for (int at = m; parent[as_index(at)] >= 0; at = parent[as_index(at)]) ++above;
-        depth = std::max(depth, above);
-        const int up = parent[as_index(m)];
-        if (up < 0) continue;
-        const std::vector<RankId>& parents = machines[as_index(up)];
-        const RankId head = members[as_index(c % size)];
-        const RankId over = parents[as_index(c % static_cast<int>(parents.size()))];
-        edges.push_back({head, over, part, 2 * c + (second ? 1 : 0)});
-        edges.push_back({over, head, part, 2 * c + (second ? 1 : 0)});
-      }
-    }
-  }
-  MEGATWIN_TRY(std::vector<FlowIndex> added, along(edges, 2 * (chain + depth), group.step, after));
-  return barrier(std::move(added));
+  return by_algorithm(group, bytes, {.algorithm = model::CollectiveAlgorithm::Tree},
+                      std::move(after));
+}
+
+CollectiveFlows::Done CollectiveFlows::sharp_all_reduce(const CommunicatorRanks& group, Bytes bytes,
+                                                        bool multicast,
+                                                        std::vector<FlowIndex> after) {
+  return by_algorithm(
+      group, bytes,
+      {.algorithm = model::CollectiveAlgorithm::CollNetDirect, .multicast = multicast},
+      std::move(after));
 }
 
 CollectiveFlows::Done CollectiveFlows::hierarchical_all_reduce(const CommunicatorRanks& group,
                                                                Bytes bytes,
                                                                std::vector<FlowIndex> after) {
   if (group.ranks.size() < 2) return barrier(std::move(after));
-  const Machines machines = by_machine(router_.topology(), group);
+  const MachineRanks machines = by_machine(router_.topology(), group);
   const std::size_t size = machines.front().size();
   for (const auto& members : machines) {
     if (members.size() == size) continue;
@@ -265,34 +191,8 @@ CollectiveFlows::Done CollectiveFlows::all_to_all(const CommunicatorRanks& group
 
 CollectiveFlows::Done CollectiveFlows::nvls_all_reduce(const CommunicatorRanks& group, Bytes bytes,
                                                        std::vector<FlowIndex> after) {
-  if (group.ranks.size() < 2) return barrier(std::move(after));
-  if (by_machine(router_.topology(), group).size() != 1) {
-    return model::fail({.message = "NVLS adds inside one NVSwitch, the ranks are on several"});
-  }
-  const model::Topology& topology = router_.topology();
-  std::vector<FlowIndex> added;
-  for (const RankId rank : group.ranks) {
-    MEGATWIN_TRY(const Route any, router_.route({group.ranks.front(), rank}));
-    const VertexId gpu = topology.gpu(rank);
-    std::vector<std::int32_t> up, down;
-    for (const LinkId id : topology.links_from(gpu)) {
-      const Link& link = topology.link(id);
-      if (link.up && topology.vertex(link.to).kind == VertexKind::NvSwitch) {
-        up.push_back(id.value);
-        for (const LinkId back : topology.links_from(link.to)) {
-          if (topology.link(back).to == gpu && topology.link(back).up) down.push_back(back.value);
-        }
-        break;
-      }
-    }
-    if (up.empty() || down.empty()) {
-      return model::fail({.message = topology.vertex(gpu).name + " has no NVSwitch to add in"});
-    }
-    const FlowSet::Order order{.size = bytes, .latency = 2 * group.step, .after = after};
-    added.push_back(flows_.add(order, up));
-    added.push_back(flows_.add(order, down));
-  }
-  return barrier(std::move(added));
+  return by_algorithm(group, bytes, {.algorithm = model::CollectiveAlgorithm::Nvls},
+                      std::move(after));
 }
 
 }  // namespace megatwin::sim

@@ -9,18 +9,10 @@
 
 #include "model/result.h"
 #include "model/topology/router.h"
+#include "sim/flow/collective_pattern.h"
 #include "sim/flow/flow_set.h"
 
 namespace megatwin::sim {
-
-// The members of a communicator in rank order: those of one machine stand together.
-struct CommunicatorRanks {
-  std::vector<model::RankId> ranks;
-  // Rings or pairs of trees at once, each with its part of the bytes; ring c enters and leaves each
-  // machine by the adapter of its c-th member. 0: one for each member of the smallest machine.
-  int channels = 0;
-  model::Seconds step;  // Beyond the links' own latency, for each message.
-};
 
 // Adds the flows of one collective to a set, all of them after `after`.
 class CollectiveFlows {
@@ -39,9 +31,11 @@ class CollectiveFlows {
   // Half of that: all-gather and reduce-scatter.
   Done ring_all_gather(const CommunicatorRanks& group, model::Bytes bytes,
                        std::vector<FlowIndex> after = {});
-  // Chains inside the machines and two binary trees over them, each with half of the bytes; up and
-  // down at once, as the pieces are pipelined. Source: Sanders, Speck, Träff, Parallel Computing
-  // 35(12) 2009; NVIDIA/nccl v2.30.7, src/graph/trees.cc.
+  // Any algorithm of collective_pattern.h: every stream of its pattern is a flow, all at once,
+  // after the latencies of its steps. Errors: as collective_pattern() and PatternRoutes have them.
+  Done by_algorithm(const CommunicatorRanks& group, model::Bytes bytes, const PatternWish& wish,
+                    std::vector<FlowIndex> after = {});
+  // Two binary trees over the machines, chains inside them.
   Done tree_all_reduce(const CommunicatorRanks& group, model::Bytes bytes,
                        std::vector<FlowIndex> after = {});
   // Reduce-scatter inside each machine, all-reduce along each rail, all-gather inside.
@@ -59,6 +53,11 @@ class CollectiveFlows {
   Done all_to_all(const CommunicatorRanks& group,
                   const std::vector<std::vector<model::Bytes>>& sent,
                   std::vector<FlowIndex> after = {});
+  // The switches between machines add (SHARP): of each machine one member a channel sends its part
+  // once and receives the sum once. Inside the machines by NVSwitches that add, or by direct sends.
+  // Errors: ranks of one machine.
+  Done sharp_all_reduce(const CommunicatorRanks& group, model::Bytes bytes, bool multicast,
+                        std::vector<FlowIndex> after = {});
   // Every rank sends its bytes to the NVSwitch of its machine, which adds, and receives the sum.
   // Errors: ranks of several machines, or without an NVSwitch.
   Done nvls_all_reduce(const CommunicatorRanks& group, model::Bytes bytes,
@@ -81,21 +80,6 @@ class CollectiveFlows {
   model::Router& router_;
   FlowSet& flows_;
 };
-
-// The edges of every ring of a communicator, ring by ring; see CommunicatorRanks::channels.
-struct RingEdge {
-  model::RankId from, to;
-  int channel = 0;
-};
-struct Rings {
-  int channels = 1;
-  std::vector<RingEdge> edges;
-};
-Rings rings_of(const model::Topology& topology, const CommunicatorRanks& group);
-
-// The parent of each machine in NCCL's binary tree over `count` of them, −1 for the root; `second`
-// is the other tree, in which leaves of the first stand inside.
-std::vector<int> binary_tree(int count, bool second);
 
 }  // namespace megatwin::sim
 

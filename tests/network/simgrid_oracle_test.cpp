@@ -2,6 +2,7 @@
 // machines with hashed ways over four spines at oversubscription 2.
 #include <random>
 
+#include "sim/flow/collective_flows.h"
 #include "tests/network/against_simgrid.h"
 
 namespace megatwin::sim {
@@ -89,6 +90,31 @@ TEST_F(SimgridOracle, AllAgreeWithTheClosedFormWhenIdle) {
   for (std::size_t i = 0; i < analytic->size(); ++i) {
     EXPECT_NEAR((*ours)[i].value, (*analytic)[i].value, 1e-15);
     EXPECT_NEAR((*theirs)[i].value, (*analytic)[i].value, 1e-15);
+  }
+}
+
+// Two groups of 32 ranks, one rank apart in their start, by every algorithm over several machines.
+TEST_F(SimgridOracle, AgreesOnEveryAlgorithm) {
+  const model::Topology topology = *build_topology(
+      model::hopper_cluster({.machines = 8}, model::FabricKind::RailOptimizedFatTree));
+  for (const auto algorithm :
+       {model::CollectiveAlgorithm::Ring, model::CollectiveAlgorithm::Tree,
+        model::CollectiveAlgorithm::NvlsTree, model::CollectiveAlgorithm::CollNetDirect}) {
+    for (const bool multicast : {true, false}) {
+      model::Router router(topology);
+      FlowSet flows(topology);
+      CollectiveFlows collectives(router, flows);
+      for (int group = 0; group < 2; ++group) {
+        CommunicatorRanks ranks;
+        for (int i = 0; i < 32; ++i) ranks.ranks.push_back(model::RankId{2 * i + group});
+        const FlowIndex begin = flows.add({.latency = {3e-4 * group}}, Links{});
+        const auto done =
+            collectives.by_algorithm(ranks, model::Bytes{32.0 * 3 * 1024 * 1024},
+                                     {.algorithm = algorithm, .multicast = multicast}, {begin});
+        ASSERT_TRUE(done) << to_text(done.error());
+      }
+      expect_equal(flows);
+    }
   }
 }
 

@@ -54,6 +54,31 @@ TEST(PlanExport, AScenarioIsTheSamePlan) {
   }
 }
 
+// The copy lies elsewhere and still finds the switches and the tokens: their paths stayed as they
+// were, and the copy was refused.
+TEST(PlanExport, FilesOfTheClusterAreFoundFromElsewhere) {
+  const tests::TemporaryFolder folder;
+  std::ofstream(folder.path("switches.conf")) << "SwitchName=s0 Nodes=a[1-2]\n";
+  std::ofstream(folder.path("tokens.csv")) << "3,1\n3,1\n";
+  std::ofstream(folder.path("matrix.txt")) << "\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n";
+  const std::string path = folder.path("plan.yaml");
+  std::ofstream(path) << "model: {name: mixtral-8x7b}\n"
+                         "cluster: {nodes: [{type: dgx-h100, gpus: 2, nics: 2, count: 2, topology: "
+                         "matrix.txt}], fabric: {from: switches.conf}}\n"
+                         "plan: {tensor: 2, expert: 2, data: 2, global_batch: 4}\n"
+                         "disturbances: [{kind: expert-imbalance, tokens: tokens.csv}]\n";
+  const auto jobs = scenarios::load_scenario(path, {});
+  ASSERT_TRUE(jobs) << to_text(jobs.error());
+  const auto text = cli::scenario_text({.file = path, .settings = {}}, jobs->front().plan);
+  ASSERT_TRUE(text.has_value());
+  const model::Job again = job_from(*text);
+  ASSERT_FALSE(again.cluster.groups.empty());
+  EXPECT_TRUE(again.cluster.groups.front().node.inside);
+  EXPECT_TRUE(again.cluster.fabric.graph);
+  ASSERT_EQ(again.disturbances.size(), 1U);
+  EXPECT_DOUBLE_EQ(again.disturbances.front().factor, 1.5);
+}
+
 // What Megatron-LM has a flag for: schedules other than its own two are named in a comment instead.
 bool has_flags(const model::Plan& plan) {
   return plan.schedule == model::ScheduleKind::OneForwardOneBackward ||

@@ -361,9 +361,10 @@ TEST(Disturbances, DeadAdaptersThatCutAMachineOffAreNamed) {
   EXPECT_NE(reason.find("dead-nic n1/nic7"), std::string::npos) << reason;
 }
 
-// Two rings on rails of their own, tensor by tensor; the one that lost its adapter joins the
-// other's port. With closed forms asked for, it joined nobody. Twice a ring's rate over the port is
-// left.
+// Two groups on rails of their own, tensor by tensor; the one that lost its adapter joins the
+// other's port. With closed forms asked for, it joined nobody. Over two machines NCCL takes trees,
+// which send all bytes once each way, a quarter on each of a group's four adapters: twice that over
+// the port is left.
 TEST(Disturbances, ADeadAdapterIsFeltWithClosedFormsToo) {
   Layout layout{.machines = 2, .tensor = 2};
   layout.network = "analytic";
@@ -376,12 +377,15 @@ TEST(Disturbances, ADeadAdapterIsFeltWithClosedFormsToo) {
   plain.network = model::NetworkKind::MaxMin;
   const SimulationReport before = report_of(plain, {.sensitivities = false});
   EXPECT_EQ(before.step_time.value, slow.disturbed->undisturbed_step_time.value);
-  const double ring =
-      sim::ring_rate(plain, model::GroupKind::Data).value / 4;  // Four members a machine.
+  const sim::GroupAlgorithm tree =
+      sim::GroupAlgorithms(plain, build_job_program(plain)).of(model::GroupKind::Data);
+  EXPECT_EQ(tree.wish.algorithm, model::CollectiveAlgorithm::Tree);
+  const double lane = group_rate(plain, model::GroupKind::Data, tree).value / 4;
   const double port = job.cluster.groups[0].node.nic_per_direction.value;
-  EXPECT_NEAR(ratio(slow.breakdown.exposed_dp / before.breakdown.exposed_dp), 2 * ring / port,
-              0.01 * 2 * ring / port);
-  // With PXN its ring leaves the other machine by the adapter on that rail, so that is full, too.
+  EXPECT_NEAR(ratio(slow.breakdown.exposed_dp / before.breakdown.exposed_dp), 2 * lane / port,
+              0.01 * 2 * lane / port);
+  // With PXN its traffic leaves the other machine by the adapter on that rail, so that is full,
+  // too.
   const bool named = std::any_of(slow.links.begin(), slow.links.end(), [](const auto& load) {
     return load.link.find("/nic3") != std::string::npos;
   });
