@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Changes single lines of policies/ and exec/ one at a time and shows that the tests notice.
+"""Changes single lines of policies/, exec/ and the network one at a time and shows that the tests notice.
 
     tests/mutants.py [build/release [TEXT...]]
 
@@ -8,7 +8,8 @@ build's own command, in its unity file where there is one, and linked in front o
 the build, so that nothing in the tree or the build is touched. A mutant is caught when one of the
 tests of its folder fails, crashes or does not end: of policies/ policies_unit_test (which replays
 recorded runs of the host world) and policies_property_test, of exec/ exec_unit_test,
-exec_parity_test and exec_decision_test. Prints one row a mutant; exit code 1 when one survives or
+exec_parity_test and exec_decision_test, of the network in model/ network_unit_test and
+costs_unit_test and, as in sim/, simulate_unit_test. Prints one row a mutant; exit code 1 when one survives or
 no longer applies.
 """
 import json
@@ -174,9 +175,34 @@ MUTANTS = [
     ("exec/host_rank.cpp",
      "  return sum / static_cast<double>(plan.num_micro_batches() * plan.data);",
      "  return sum / static_cast<double>(plan.num_micro_batches() * plan.data + 0.001);"),
+    ("model/collective_cost.cpp", "  communicator.nodes = topology.nodes;",
+     "  communicator.nodes = std::min(topology.nodes, 2);"),
+    ("model/rank_layout.cpp",
+     "    for (int first = std::max(0, edge - reach); first < edge; ++first) {",
+     "    for (int first = std::max(0, edge - reach + 1); first < edge; ++first) {"),
+    ("model/topology/fabric_hops.cpp", "    routers += std::min(apart, size - apart);",
+     "    routers += apart;"),
+    ("model/topology/fabric_hops.cpp",
+     "      levels_.push_back({.machines = at_most_int(std::int64_t{leaf} * blocks), .hops = 5});",
+     "      levels_.push_back({.machines = at_most_int(std::int64_t{leaf} * pod), .hops = 5});"),
+    ("model/topology/router.cpp",
+     "    if (far > 0 && (least == 0 || far < least)) nearest = other, least = far;",
+     "    if (far > 0 && least == 0) nearest = other, least = far;"),
+    ("sim/group_contention.cpp",
+     "      units.push_back(unit_of(job_.plan, at.data, at.pipeline));",
+     "      units.push_back(unit_of(job_.plan, 0, at.pipeline));"),
+    ("sim/group_contention.cpp",
+     "      if (job.plan.zero_stage >= 2) round.add_other_jobs();", "      ;"),
+    ("sim/delayed_program.cpp", "    cost.chunks[c].backward.ns -= backward;", "    ;"),
+    ("sim/flapping.cpp", "    outage.until = ends(later(down, flapping.down));",
+     "    outage.until = ends(later(down, 0.9 * flapping.down));"),
+    ("sim/step_flows.cpp", "          last = task.sent[kind];", "          ;"),
 ]
-TESTS = {"policies": ["policies_unit_test", "policies_property_test"],
-         "exec": ["exec_unit_test", "exec_parity_test", "exec_decision_test"]}
+# By the first folder of a file: the tests that must notice.
+NETWORK = ["network/network_unit_test", "costs/costs_unit_test", "simulate/simulate_unit_test"]
+TESTS = {"policies": ["policies/policies_unit_test", "policies/policies_property_test"],
+         "exec": ["exec/exec_unit_test", "exec/exec_parity_test", "exec/exec_decision_test"],
+         "model": NETWORK, "sim": NETWORK[2:]}
 
 
 class Build:
@@ -192,8 +218,8 @@ class Build:
                 with open(name, encoding="utf-8") as file:
                     for source in re.findall(r'#include "(.*?)"', file.read()):
                         self.unity[source] = name
-        self.links = {f"tests/{folder}/{test}": self.link_command(f"tests/{folder}/{test}")
-                      for folder, tests in TESTS.items() for test in tests}
+        self.links = {f"tests/{test}": self.link_command(f"tests/{test}")
+                      for tests in TESTS.values() for test in tests}
 
     def link_command(self, target):
         lines = subprocess.run(["ninja", "-C", self.path, "-t", "commands", target],
@@ -256,7 +282,7 @@ def run_mutant(build, mutant):
             return "does not compile: " + built.stderr.splitlines()[0]
         folder = name.split("/")[0]
         for test in TESTS[folder]:
-            noticed = build.run(f"tests/{folder}/{test}", obj, scratch)
+            noticed = build.run(f"tests/{test}", obj, scratch)
             if noticed:
                 return "caught: " + noticed
     return "SURVIVES"

@@ -3,6 +3,7 @@
 #include "model/topology/fabric_hops.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -161,6 +162,30 @@ TEST(FabricHops, AreTheGraphsBetweenAnyTwoMachines) {
           most = std::max(most, routes.between({8 * a + rail}, {8 * b + rail}));
         }
         ASSERT_EQ(closed.between(a, b), most) << fabric << " " << a << " " << b;
+      }
+    }
+  }
+}
+
+// Blocks of any size, against each group's members one by one.
+TEST(FabricHops, GroupsCrossWhereTheirMembersDo) {
+  for (const auto& [tensor, context, data] :
+       {std::array{3, 1, 8}, std::array{5, 2, 3}, std::array{1, 4, 6}, std::array{2, 3, 4}}) {
+    model::Plan plan;
+    plan.tensor = tensor;
+    plan.context = context;
+    plan.data = data;
+    plan.pipeline = 2;
+    const RankLayout layout(plan);
+    for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::Data}) {
+      for (int block = 1; block < layout.num_ranks(); ++block) {
+        bool any = false;
+        for (int r = 0; r < layout.num_ranks(); ++r) {
+          for (const RankId member : layout.members(kind, {r})) {
+            any = any || member.value / block != r / block;
+          }
+        }
+        EXPECT_EQ(layout.crosses(kind, block), any) << tensor << " " << block;
       }
     }
   }
