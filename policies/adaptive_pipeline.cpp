@@ -75,26 +75,38 @@ void AdaptivePipelinePolicy::keep_to_slots(int slots, model::ChunkPlacement plac
   depth_width_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(fit, 1, width));
 }
 
-// Whole bytes, so that sums do not depend on their order; or activations, when those are bounded.
+// Whole bytes, so that sums do not depend on their order.
 void AdaptivePipelinePolicy::measure_memory(const Observation& observation) {
   const model::Program& program = observation.program;
   if (!options_.equal_memory.sizes.empty() && observation.receive_slots > 0) {
     sizes_ = options_.equal_memory.sizes;
     room_ = options_.equal_memory.room;
-    sum_up_sizes();
-    return;
+  } else {
+    sizes_.clear();
+    for (const model::ChunkMemory& memory : program.chunk_memory) {
+      sizes_.push_back(static_cast<std::int64_t>(std::ceil(size_of_chunk(memory).value)));
+    }
+    room_ = static_cast<std::int64_t>(room_of(program, observation.memory_limit).value);
   }
-  sizes_.clear();
-  for (const model::ChunkMemory& memory : program.chunk_memory) {
-    sizes_.push_back(static_cast<std::int64_t>(std::ceil(size_of_chunk(memory).value)));
-  }
-  room_ = static_cast<std::int64_t>(room_of(program, observation.memory_limit).value);
+  sum_up_sizes();
   if (options_.live_activations_max > 0) {
-    const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
-    const std::int64_t fit = largest > 0 ? room_ / largest : room_;
-    room_ = std::min<std::int64_t>(fit, options_.live_activations_max);
-    std::fill(sizes_.begin(), sizes_.end(), 1);
+    bound_activations(options_.live_activations_max);
   }
+}
+
+// Counts in activations, the same in every world. Where memory has no room for so many of the
+// largest, each counts at least as its share of the room, and when that leaves no micro-batch any
+// room they go one at a time.
+void AdaptivePipelinePolicy::bound_activations(std::int64_t most) {
+  const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
+  const bool all_fit = largest <= room_ / most;
+  if (!all_fit) {
+    for (std::int64_t& size : sizes_) size = std::max(size, (room_ + most - 1) / most);
+    sum_up_sizes();
+    if (micro_batch_size_ <= room_) return;
+  }
+  std::fill(sizes_.begin(), sizes_.end(), 1);
+  room_ = all_fit ? most : chunks_;
   sum_up_sizes();
 }
 

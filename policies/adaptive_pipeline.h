@@ -39,8 +39,8 @@
 namespace megatwin::policies {
 
 struct AdaptivePipelineOptions {
-  // Activations, one a (micro-batch, chunk), that a rank holds at once; 0: as many as the memory
-  // limit of the Executor allows.
+  // Activations, one a (micro-batch, chunk), that a rank holds at once, at least its chunks; 0: as
+  // many as the memory limit of the Executor allows.
   int live_activations_max = 0;
   EqualMemory equal_memory;  // Only counts when receive slots are limited.
 };
@@ -75,6 +75,7 @@ class AdaptivePipelinePolicy : public Policy {
 
   void start_step(const Observation& observation);
   void measure_memory(const Observation& observation);
+  void bound_activations(std::int64_t most);
   void sum_up_sizes();
   void keep_to_slots(int slots, model::ChunkPlacement placement);
   std::int64_t held_by_blocks(std::int32_t size, std::int32_t lead) const;
