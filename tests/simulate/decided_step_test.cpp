@@ -111,6 +111,10 @@ TEST(DecidedStep, LiveActivationsBoundTheMemory) {
                                      "holds 2 activations on a rank"),
             std::string::npos)
       << reasons_of(chunked);
+  const auto answer = sim::simulate(chunked);
+  const PlanRefusal& refusal = std::get<PlanRefusal>(answer);
+  ASSERT_EQ(refusal.nearest.size(), 1u);
+  EXPECT_EQ(refusal.nearest.front().change, "policy.live_activations 1 → 2");
 }
 
 // Each rank could let in as many micro-batches as its own memory holds: they would fill slots that
