@@ -38,7 +38,8 @@ model::Result<scenarios::Scenario> load(const PlanArguments& arguments, const st
                       .message = "is missing: what is to be trained, and within what limits",
                       .allowed = "such as target: {tokens: 300e9, deadline: 30 d}"});
   }
-  if (scenario->search || scenario->jobs.front().plan.receive_slots > 0) {
+  const model::Plan& plan = scenario->jobs.front().plan;
+  if (scenario->search || plan.receive_slots > 0 || plan.live_activations > 0) {
     const auto space = sim::search_space(scenario->jobs.front(),
                                          scenario->search.value_or(scenarios::SearchRequest{}));
     if (!space) faults.insert(faults.end(), space.error().begin(), space.error().end());

@@ -130,6 +130,9 @@ std::string policy_line(const Plan& plan) {
   std::string text = fmt::format("schedule: {}, issue_depth: {}",
                                  value_text(plan, SpaceKey::Schedule), plan.issue_depth);
   if (plan.receive_slots > 0) text += fmt::format(", receive_slots: {}", plan.receive_slots);
+  if (plan.live_activations > 0) {
+    text += fmt::format(", live_activations: {}", plan.live_activations);
+  }
   if (plan.schedule == model::ScheduleKind::Decoupled) {
     const model::DecoupledPlan& sides = plan.decoupled;
     text += fmt::format(", feed: {}, forward: {}, backward: {}, weight_gradients_on_forward: {}",

@@ -22,22 +22,18 @@ HostBackend::HostBackend(const HostBackendSetup& setup)
     : setup_(setup), coordinates_(setup.layout.coordinates(setup.rank)) {}
 
 void HostBackend::start_step(int step) {
-  MEGATWIN_ASSERT(lane_.empty() && outbox_.empty(), "step ", step, " starts before the last ended");
+  MEGATWIN_ASSERT(lane_.empty(), "step ", step, " starts before the last ended");
   step_ = step;
-  may_send_.assign(static_cast<std::size_t>(setup_.program.num_tasks()), false);
-  may_cross_ = may_send_;
+  outbox().start_step(setup_.job.executor.receive_slots);
+  may_cross_.assign(static_cast<std::size_t>(setup_.program.num_tasks()), false);
   executed_.clear();
   losses_.assign(static_cast<std::size_t>(setup_.program.shape.micro_batches), 0);
 }
 
 void HostBackend::issue_task(RankId, TaskId task) { lane_.push_back(task); }
 
-void HostBackend::issue_send(RankId, TaskId producer) {
-  may_send_[static_cast<std::size_t>(producer.value)] = true;
-  if (outbox_.count(producer) > 0) {
-    send(producer);
-  }
-}
+// What it makes leaves by itself, when it is made or with the credit: see exec/outbox.h.
+void HostBackend::issue_send(RankId, TaskId) {}
 
 void HostBackend::issue_crossing(RankId, TaskId producer) {
   may_cross_[static_cast<std::size_t>(producer.value)] = true;
@@ -89,7 +85,9 @@ std::optional<ExecutorEvent> HostBackend::run_next() {
     const model::Instant begun = now();
     run_optimizer();
     optimizer_issued_ = false;
-    if (records()) record(model::Lane::Compute, model::EventKind::Optimizer, Task{}, begun);
+    if (records()) {
+      record(model::Lane::Compute, model::EventKind::Optimizer, Task{}, {begun, now()});
+    }
     return ExecutorEvent{.kind = ExecutorEventKind::OptimizerDone};
   }
   const TaskId task = lane_.front();
@@ -126,7 +124,7 @@ void HostBackend::run_task(TaskId id) {
   }
   check_finite(outcome);
   executed_.push_back(id);
-  if (records()) record(model::Lane::Compute, event_kind(task.kind), task, start);
+  if (records()) record(model::Lane::Compute, event_kind(task.kind), task, {start, now()});
   if (outcome.loss) {
     const int place = setup_.program.shape.place_of(task.micro_batch);
     losses_[static_cast<std::size_t>(place)] = *outcome.loss;
@@ -141,11 +139,7 @@ void HostBackend::run_task(TaskId id) {
     setup_.world.mailbox(setup_.rank).put(*local_consumer(task), std::move(outcome.message));
     return;
   }
-  outbox_[id] = std::move(outcome.message);
-  if (records()) made_at_[id] = now();
-  if (may_send_[static_cast<std::size_t>(id.value)]) {
-    send(id);
-  }
+  send(id, std::move(outcome.message));
 }
 
 void HostBackend::run_optimizer() {
@@ -160,21 +154,30 @@ void HostBackend::run_optimizer() {
   setup_.world.set_computes(setup_.rank, false);
 }
 
-void HostBackend::send(TaskId producer) {
-  const Message& message = setup_.program.sends[static_cast<std::size_t>(producer.value)];
-  const auto made = outbox_.find(producer);
-  setup_.world.deliver(at_stage(message.stage), message.task, std::move(made->second));
-  outbox_.erase(made);
-  const auto made_at = made_at_.find(producer);
-  if (made_at == made_at_.end()) {
+void HostBackend::send(TaskId producer, std::vector<float> message) {
+  const Message& tag = setup_.program.sends[static_cast<std::size_t>(producer.value)];
+  auto outgoing = outbox().put(tag.channel, {.producer = producer,
+                                             .to = at_stage(tag.stage),
+                                             .consumer = tag.task,
+                                             .message = std::move(message),
+                                             .made = std::chrono::steady_clock::now()});
+  if (outgoing) {
+    setup_.world.deliver(outgoing->to, outgoing->consumer, std::move(outgoing->message));
+  }
+}
+
+void HostBackend::end_step() {
+  const std::vector<Outbox::Sent> all = outbox().take_sent();
+  if (!records()) {
     return;
   }
-  const Task& task = setup_.program.tasks[static_cast<std::size_t>(producer.value)];
-  const bool forward = task.kind == TaskKind::Forward;
-  record(forward ? model::Lane::SendForward : model::Lane::SendBackward,
-         forward ? model::EventKind::SendActivation : model::EventKind::SendGradient, task,
-         made_at->second);
-  made_at_.erase(made_at);
+  for (const Outbox::Sent& sent : all) {
+    const Task& task = setup_.program.tasks[static_cast<std::size_t>(sent.producer.value)];
+    const bool forward = task.kind == TaskKind::Forward;
+    record(forward ? model::Lane::SendForward : model::Lane::SendBackward,
+           forward ? model::EventKind::SendActivation : model::EventKind::SendGradient, task,
+           {at(sent.made), at(sent.left)});
+  }
 }
 
 void HostBackend::cross(TaskId producer, std::vector<float> message) {
@@ -196,7 +199,7 @@ void HostBackend::note_event(const ExecutorEvent& event) {
       return;
     }
     record(model::Lane::DataParallel, kind, {.micro_batch = {-1}, .chunk = {event.id}},
-           found->second);
+           {found->second, now()});
     issued.erase(found);
   };
   if (event.kind == ExecutorEventKind::GatherDone) {
@@ -206,21 +209,21 @@ void HostBackend::note_event(const ExecutorEvent& event) {
   }
 }
 
-model::Instant HostBackend::now() const {
-  const std::chrono::nanoseconds since = std::chrono::steady_clock::now() - setup_.start;
+model::Instant HostBackend::at(std::chrono::steady_clock::time_point time) const {
+  const std::chrono::nanoseconds since = time - setup_.start;
   return {since.count()};
 }
 
 void HostBackend::record(model::Lane lane, model::EventKind kind, const Task& task,
-                         model::Instant start) {
+                         const Span& span) {
   const bool numbered = kind != model::EventKind::Optimizer;
   timeline_.push_back({.rank = setup_.rank,
                        .lane = lane,
                        .kind = kind,
                        .micro_batch = numbered ? task.micro_batch : model::MicroBatchId{-1},
                        .chunk = task.chunk,
-                       .start = start,
-                       .end = now()});
+                       .start = span.start,
+                       .end = span.end});
 }
 
 std::vector<float> HostBackend::take_input(TaskId id) {

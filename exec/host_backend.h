@@ -1,7 +1,8 @@
 // The host world behind policies/backend.h, for one rank: what the Executor issues is queued and
 // run by the rank's own thread when it asks for work, so that all calls return at once. Messages go
 // to the mailbox of the receiver when their producer is done, through the world when it is in
-// another process; data-parallel traffic is joined, see exec/replica_exchange.h.
+// another process, and wait in the outbox for a receive slot where these are limited; data-parallel
+// traffic is joined, see exec/replica_exchange.h.
 #ifndef MEGATWIN_EXEC_HOST_BACKEND_H_
 #define MEGATWIN_EXEC_HOST_BACKEND_H_
 
@@ -58,7 +59,9 @@ class HostBackend : public policies::Backend {
   // the lane is empty or must wait.
   std::optional<model::ExecutorEvent> run_next();
   // Messages that were made and wait for a receive slot.
-  bool has_unsent() const { return !outbox_.empty(); }
+  bool has_unsent() const { return !outbox().is_empty(); }
+  // After the last task. Requires: nothing is unsent.
+  void end_step();
   // What the lane is at, for messages.
   const std::string& activity() const { return activity_; }
 
@@ -70,7 +73,8 @@ class HostBackend : public policies::Backend {
  private:
   void run_task(model::TaskId id);
   void run_optimizer();
-  void send(model::TaskId producer);
+  void send(model::TaskId producer, std::vector<float> message);
+  Outbox& outbox() const { return setup_.world.outbox(setup_.rank); }
   std::vector<float> take_input(model::TaskId task);
   void cross(model::TaskId producer, std::vector<float> message);
   // The rank that is at `stage` of this side with this rank's other coordinates.
@@ -81,22 +85,23 @@ class HostBackend : public policies::Backend {
   bool is_first_of_pipeline(const model::Task& task) const;
   void check_finite(const RankModel::Outcome& outcome) const;
   bool records() const { return step_ - setup_.job.first_step < setup_.job.timeline_steps; }
-  model::Instant now() const;
-  void record(model::Lane lane, model::EventKind kind, const model::Task& task,
-              model::Instant start);
+  model::Instant at(std::chrono::steady_clock::time_point time) const;
+  model::Instant now() const { return at(std::chrono::steady_clock::now()); }
+  struct Span {
+    model::Instant start, end;
+  };
+  void record(model::Lane lane, model::EventKind kind, const model::Task& task, const Span& span);
 
   HostBackendSetup setup_;
   model::RankCoordinates coordinates_;
   int step_ = 0;
   std::deque<model::TaskId> lane_;
   bool optimizer_issued_ = false;
-  std::map<model::TaskId, std::vector<float>> outbox_;  // Made, but not sent yet.
-  std::vector<bool> may_send_, may_cross_;              // By producer.
+  std::vector<bool> may_cross_;  // By producer.
   policies::Order executed_;
   std::vector<double> losses_;
   std::string activity_ = "start";
   std::vector<model::EventRecord> timeline_;
-  std::map<model::TaskId, model::Instant> made_at_;             // What is in the outbox.
   std::map<model::ChunkId, model::Instant> gathers_, reduces_;  // Issued and not done.
 };
 

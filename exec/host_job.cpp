@@ -1,9 +1,12 @@
 #include "exec/host_job.h"
 
+#include <utility>
+
 #include "exec/rank_model.h"
 #include "model/assert.h"
 #include "model/program/decoupled_sides.h"
 #include "model/program/pipeline_shape.h"
+#include "policies/policy_choice.h"
 
 namespace megatwin::exec {
 namespace {
@@ -64,6 +67,9 @@ std::vector<std::string> host_job_problems(const HostJob& job) {
   problems = policies::schedule_problems(host_program_specs(job).front());
   if (job.plan.schedule == model::ScheduleKind::UserPolicy && !job.policy) {
     problems.push_back("the policy " + job.plan.policy_library + " is not loaded");
+  }
+  for (std::string& problem : policies::bound_problems(job.plan)) {
+    problems.push_back(std::move(problem));
   }
   if (job.tokens == nullptr) {
     problems.push_back("there is no text to train on");

@@ -107,8 +107,9 @@ struct HostRankReport {
   policies::Order executed;              // Of the last step.
   model::Bytes state;                    // Weights, gradients and optimizer state, throughout.
   // Above these:
-  model::Bytes activations_max;              // Live at once.
-  model::Bytes activations_reserved;         // The arena's high-water, or all slots of the pool.
+  model::Bytes activations_max;  // Live at once.
+  // The arena's high-water; where a policy decides the pool, set aside before the first step.
+  model::Bytes activations_reserved;
   std::vector<model::EventRecord> timeline;  // In nanoseconds from the start of the run.
 };
 

@@ -78,7 +78,7 @@ HostRank::HostRank(RunShared& shared, RankId rank)
       program_(shared.program_of(rank)),
       groups_(shared.world, shared.layout, rank),
       model_({shared.job, shared.shape_of(rank), program_, coordinates_}, groups_.all(),
-             arena_plan()),
+             planned_memory()),
       norm_(shared.world, rank),
       meeting_(shared.world, rank),
       backend_({shared.job, shared.layout, program_, rank, shared.world, model_, lockstep(),
@@ -113,18 +113,21 @@ HostRankReport HostRank::take_report() {
   report_.state = model_.state_bytes();
   report_.timeline = backend_.timeline();
   report_.activations_max = model_.memory().live_max();
-  report_.activations_reserved = model_.memory().high_water();
+  report_.activations_reserved = model_.memory().reserved();
   return std::move(report_);
 }
 
-std::optional<model::ArenaPlan> HostRank::arena_plan() const {
-  if (shared_.job.policy) {
-    return std::nullopt;
-  }
+// Of an order that is known its arena, else slots for what the rank may admit.
+RankMemory HostRank::planned_memory() const {
+  const HostJob& job = shared_.job;
   const auto num_stages = static_cast<std::size_t>(program_.shape.pipeline);
-  return model::plan_arena({program_.shape,
-                            shared_.specs[role() / num_stages].stages[role() % num_stages],
-                            shared_.orders[role()]});
+  const model::StageCost& stage = shared_.specs[role() / num_stages].stages[role() % num_stages];
+  if (job.policy) {
+    return RankMemory(plan_slot_pool(program_, stage,
+                                     {.live_activations = job.plan.live_activations,
+                                      .memory_limit = job.executor.memory_limit}));
+  }
+  return RankMemory(model::plan_arena({program_.shape, stage, shared_.orders[role()]}));
 }
 
 std::vector<ReplicaExchange*> HostRank::make_exchanges() {
@@ -219,6 +222,7 @@ void HostRank::run_step() {
     park();
   }
   executor_ = nullptr;
+  backend_.end_step();
 }
 
 // What comes until the first meeting is over is of this step; nobody goes on before the second one.

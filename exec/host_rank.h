@@ -73,7 +73,7 @@ class HostRank {
   bool decides() const { return lockstep().front() == rank_; }
   bool is_first_here() const { return rank_.value == shared_.world.local().first; }
 
-  std::optional<model::ArenaPlan> arena_plan() const;
+  RankMemory planned_memory() const;
   std::vector<ReplicaExchange*> make_exchanges();
   std::optional<OtherSide> other_side() const;
   std::optional<TiedCopy> tied_copy(const ChunkPart& part) const;

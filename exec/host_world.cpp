@@ -17,6 +17,7 @@ HostWorld::HostWorld(int num_ranks, const LocalRanks& local, Carrier* carrier)
     : local_(local), carrier_(carrier), activities_(static_cast<std::size_t>(num_ranks)) {
   for (std::int32_t rank = 0; rank < local.count; ++rank) {
     mailboxes_.push_back(std::make_unique<Mailbox>());
+    outboxes_.push_back(std::make_unique<Outbox>());
   }
 }
 
@@ -31,7 +32,16 @@ std::vector<RankId> HostWorld::ranks_but(RankId rank) const {
 }
 
 void HostWorld::post(RankId to, const model::ExecutorEvent& event) {
-  local_.has(to) ? mailbox(to).post(event) : carrier_->post(to, event);
+  if (!local_.has(to)) {
+    carrier_->post(to, event);
+    return;
+  }
+  if (event.kind == model::ExecutorEventKind::CreditReturned) {
+    if (auto outgoing = outbox(to).add_credit(event.id)) {
+      deliver(outgoing->to, outgoing->consumer, std::move(outgoing->message));
+    }
+  }
+  mailbox(to).post(event);
 }
 
 void HostWorld::deliver(RankId to, model::TaskId consumer, std::vector<float> message) {
@@ -45,9 +55,9 @@ void HostWorld::send(const Carrier::Address& address, ByteVector letter) {
       : carrier_->send(address, std::move(letter));
 }
 
-Mailbox& HostWorld::mailbox(RankId rank) {
+std::size_t HostWorld::local_index(RankId rank) const {
   MEGATWIN_ASSERT(local_.has(rank), "rank ", rank.value, " is of another process");
-  return *mailboxes_[static_cast<std::size_t>(rank.value - local_.first)];
+  return static_cast<std::size_t>(rank.value - local_.first);
 }
 
 void HostWorld::fail(const Fault& fault) {

@@ -1,10 +1,11 @@
-// What the ranks of a host run share: their mailboxes, what each is at, and the first fault, which
-// stops everybody. Ranks are threads; those of other processes are reached through a Carrier.
-// Everything may be called from any thread.
+// What the ranks of a host run share: their mailboxes and outboxes, what each is at, and the first
+// fault, which stops everybody. Ranks are threads; those of other processes are reached through a
+// Carrier. Everything may be called from any thread.
 #ifndef MEGATWIN_EXEC_HOST_WORLD_H_
 #define MEGATWIN_EXEC_HOST_WORLD_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "exec/mailbox.h"
+#include "exec/outbox.h"
 #include "model/ids.h"
 
 namespace megatwin::exec {
@@ -52,7 +54,6 @@ struct LocalRanks {
 
 class HostWorld {
  public:
-  explicit HostWorld(int num_ranks) : HostWorld(num_ranks, {0, num_ranks}, nullptr) {}
   // The carrier is borrowed, and may be null when all ranks are local.
   HostWorld(int num_ranks, const LocalRanks& local, Carrier* carrier);
 
@@ -60,13 +61,14 @@ class HostWorld {
   const LocalRanks& local() const { return local_; }
   std::vector<model::RankId> ranks_but(model::RankId rank) const;
 
-  // To a rank, wherever it is.
+  // To a rank, wherever it is. A credit takes what waits for it along, see exec/outbox.h.
   void post(model::RankId to, const model::ExecutorEvent& event);
   void deliver(model::RankId to, model::TaskId consumer, std::vector<float> message);
   void send(const Carrier::Address& address, ByteVector letter);
 
   // Requires: the rank is local.
-  Mailbox& mailbox(model::RankId rank);
+  Mailbox& mailbox(model::RankId rank) { return *mailboxes_[local_index(rank)]; }
+  Outbox& outbox(model::RankId rank) { return *outboxes_[local_index(rank)]; }
 
   // Keeps the first fault and wakes all local ranks.
   void fail(const Fault& fault);
@@ -105,9 +107,12 @@ class HostWorld {
     return activities_[static_cast<std::size_t>(rank.value)];
   }
 
+  std::size_t local_index(model::RankId rank) const;
+
   LocalRanks local_;
   Carrier* carrier_;
-  std::vector<std::unique_ptr<Mailbox>> mailboxes_;  // Of the local ranks.
+  std::vector<std::unique_ptr<Mailbox>> mailboxes_;  // Of the local ranks, and …
+  std::vector<std::unique_ptr<Outbox>> outboxes_;    // … these.
   std::vector<RankActivity> activities_;
   std::atomic<bool> failed_{false};
   std::atomic<std::uint64_t> progress_{0};

@@ -129,7 +129,7 @@ void ProcessCarrier::take(const model::Processes::Message& message, HostWorld& w
     }
     case Frame::Event: {
       const auto to = reader.get<RankId>();
-      world.mailbox(to).post(reader.get<model::ExecutorEvent>());
+      world.post(to, reader.get<model::ExecutorEvent>());
       return;
     }
     case Frame::Message: {

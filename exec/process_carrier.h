@@ -4,6 +4,7 @@
 //
 // Ranks send from their own threads. What comes is handed out by pump(), which the thread that
 // waits for the ranks calls again and again, so that a rank inside a task delays nobody's messages.
+// A credit that comes takes along what waited for it, see exec/outbox.h.
 #ifndef MEGATWIN_EXEC_PROCESS_CARRIER_H_
 #define MEGATWIN_EXEC_PROCESS_CARRIER_H_
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 namespace megatwin::exec {
 
@@ -20,16 +21,13 @@ Slice inside(const Slice& at, const Slice& places) {
 
 }  // namespace
 
-RankModel::RankModel(const Setup& setup, const RankGroups& groups,
-                     std::optional<model::ArenaPlan> plan)
+RankModel::RankModel(const Setup& setup, const RankGroups& groups, RankMemory memory)
     : job_(setup.job),
       shape_(setup.shape),
       coordinates_(setup.coordinates),
       groups_(groups),
-      side_(setup.program.shape.side) {
-  if (plan) {
-    memory_ = RankMemory(*plan);
-  }
+      side_(setup.program.shape.side),
+      memory_(std::move(memory)) {
   for (const ChunkPart& part : chunk_parts(job_, setup.program.shape, setup.program.stage)) {
     chunks_.push_back(std::make_unique<ModelChunk>(
         ModelChunkSetup{.shape = shape_,

@@ -28,8 +28,8 @@ class RankModel {
     const model::Program& program;
     model::RankCoordinates coordinates;
   };
-  // Everything is borrowed. The memory is planned when `order` is given, else a pool.
-  RankModel(const Setup& setup, const RankGroups& groups, std::optional<model::ArenaPlan> plan);
+  // Everything but the memory is borrowed.
+  RankModel(const Setup& setup, const RankGroups& groups, RankMemory memory);
 
   struct Outcome {
     std::vector<float> message;   // For the next task of the pipeline; empty when there is none.

@@ -117,6 +117,9 @@ struct Plan {
   ScheduleKind schedule = ScheduleKind::OneForwardOneBackward;
   int issue_depth = 2;
   int receive_slots = 0;  // Of a channel to a rank, see model::Message; 0: no limit.
+  // What a rank holds at once where its policy decides: activations, one a (micro-batch, chunk),
+  // the same number in every world; 0: as many as memory allows.
+  int live_activations = 0;
   std::string order_file;
   std::vector<std::vector<std::string>> orders;  // What the order file holds, by rank.
   std::string policy_library;                    // UserPolicy: path of the shared library.

@@ -46,8 +46,13 @@ void AdaptivePipelinePolicy::start_step(const Observation& observation) {
 // Rules and blocks must be the same on all ranks, so they follow from what all can count on; of a
 // rank that is told nothing, as if the others were like it.
 void AdaptivePipelinePolicy::choose_rule(const Observation& observation) {
+  const int most = options_.live_activations_max;
   EqualMemory shared = options_.equal_memory;
-  if (shared.micro_batches == 0 || options_.live_activations_max > 0) {
+  const bool both_bound = shared.micro_batches > 0 && most > 0 && !count_alone_bounds_;
+  if (both_bound) {
+    shared = {.micro_batches = std::min(shared.micro_batches, std::max(most / chunks_, 1)),
+              .block_width = 1};
+  } else if (shared.micro_batches == 0 || most > 0) {
     const BatchMemory own = memory_as_of(0);
     shared = {.micro_batches = std::max(own.whole_micro_batches(), 1),
               .block_width = widest_blocks({own})};
@@ -57,17 +62,21 @@ void AdaptivePipelinePolicy::choose_rule(const Observation& observation) {
   deep_ = std::min(shared.block_width, micro_batches_);
   broad_ = std::min(2 * stages_, micro_batches_);
   if (observation.receive_slots > 0) {
-    keep_to_slots(observation, shared.micro_batches < micro_batches_);
+    keep_to_slots(observation, shared.micro_batches < micro_batches_, both_bound);
   } else if (memory_is_bounded()) {
     broad_ = std::clamp(widest_block(), deep_, broad_);
   }
 }
 
-// With one slot, link and task work in turn, so that no traversal outruns a slow link: it is as in
-// depth always, where interleaved 1F1B has an order for the batch with no more held than that.
-void AdaptivePipelinePolicy::keep_to_slots(const Observation& observation, bool memory_is_short) {
+// Under a bound by count and one by bytes, of which ranks cannot see each other's, whole
+// micro-batches go: no more are under way than the first rank has let in, which is what every rank
+// can hold. With one slot, link and task work in turn, so that no traversal outruns a slow link: it
+// is as in depth always, where interleaved 1F1B has an order for the batch with no more held than
+// that.
+void AdaptivePipelinePolicy::keep_to_slots(const Observation& observation, bool memory_is_short,
+                                           bool both_bound) {
   const bool one_slot = observation.receive_slots == 1;
-  if (observation.program.shape.placement == model::ChunkPlacement::Fold) {
+  if (both_bound || observation.program.shape.placement == model::ChunkPlacement::Fold) {
     rule_ = Rule::WholeMicroBatches;
   } else {
     rule_ = memory_is_short || one_slot ? Rule::InOrder : Rule::ByCredits;
@@ -94,18 +103,32 @@ BatchMemory AdaptivePipelinePolicy::memory_as_of(std::int32_t stage) const {
           .stage = stage};
 }
 
-// Whole bytes, so that sums do not depend on their order; or activations, when those are bounded.
+// Whole bytes, so that sums do not depend on their order.
 void AdaptivePipelinePolicy::measure_memory(const Observation& observation) {
   const model::Program& program = observation.program;
   sizes_ = sizes_of_chunks(program);
   room_ = static_cast<std::int64_t>(room_of(program, observation.memory_limit).value);
   if (options_.live_activations_max > 0) {
-    const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
-    const std::int64_t fit = largest > 0 ? room_ / largest : room_;
-    room_ = std::min<std::int64_t>(fit, options_.live_activations_max);
-    std::fill(sizes_.begin(), sizes_.end(), 1);
+    bound_activations(options_.live_activations_max);
   }
   micro_batch_size_ = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
+}
+
+// Counts in activations, the same in every world. Where memory has no room for so many of the
+// largest, each counts at least as its share of the room, and when that leaves no micro-batch any
+// room they go one at a time.
+void AdaptivePipelinePolicy::bound_activations(std::int64_t most) {
+  const EqualMemory& shared = options_.equal_memory;
+  const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
+  count_alone_bounds_ =
+      shared.micro_batches > 0 ? most <= shared.activations : largest <= room_ / most;
+  if (!count_alone_bounds_) {
+    for (std::int64_t& size : sizes_) size = std::max(size, (room_ + most - 1) / most);
+    if (std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}) <= room_) return;
+  }
+  std::fill(sizes_.begin(), sizes_.end(), 1);
+  room_ = count_alone_bounds_ ? most : chunks_;
+}
 }
 
 // As the first stage would have it, since blocks should be alike on all.

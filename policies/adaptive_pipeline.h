@@ -40,8 +40,8 @@
 namespace megatwin::policies {
 
 struct AdaptivePipelineOptions {
-  // Activations, one a (micro-batch, chunk), that a rank holds at once; 0: as many as the memory
-  // limit of the Executor allows.
+  // Activations, one a (micro-batch, chunk), that a rank holds at once, at least its chunks; 0: as
+  // many as the memory limit of the Executor allows.
   int live_activations_max = 0;
   // What all ranks can count on, if that is known; else as if the others were like each. Unlike
   // ranks must be given it when receive slots are limited.
@@ -78,8 +78,9 @@ class AdaptivePipelinePolicy : public Policy {
 
   void start_step(const Observation& observation);
   void measure_memory(const Observation& observation);
+  void bound_activations(std::int64_t most);
   void choose_rule(const Observation& observation);
-  void keep_to_slots(const Observation& observation, bool memory_is_short);
+  void keep_to_slots(const Observation& observation, bool memory_is_short, bool both_bound);
   bool is_order_of_interleaved() const { return micro_batches_ % deep_ == 0; }
   BatchMemory memory_as_of(std::int32_t stage) const;
   std::int32_t widest_block() const;
@@ -129,6 +130,7 @@ class AdaptivePipelinePolicy : public Policy {
   std::int32_t entered_max_ = 1;       // Rule::WholeMicroBatches.
   std::int32_t ahead_max_ = 0;         // With one chunk a rank, when memory is short.
   bool links_switch_ = false;          // The traversal.
+  bool count_alone_bounds_ = false;    // Memory has room for what a bound of activations lets in.
   bool overtakes_in_slots_ = false;    // Rule::InOrder with memory for all.
   // What has happened.
   Traversal traversal_ = Traversal::Breadth;

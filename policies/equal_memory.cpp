@@ -29,6 +29,7 @@ std::vector<std::int64_t> sizes_of_chunks(const model::Program& program) {
 EqualMemory equal_memory_of(std::span<const model::Program> programs,
                             std::span<const model::Bytes> limits) {
   int micro_batches = std::numeric_limits<int>::max();
+  std::int64_t activations = 1'000'000;
   std::vector<BatchMemory> ranks;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     const model::Program& program = programs[rank];
@@ -39,8 +40,13 @@ EqualMemory equal_memory_of(std::span<const model::Program> programs,
                      .stages = program.shape.pipeline,
                      .stage = program.stage.value});
     micro_batches = std::min(micro_batches, std::max(1, ranks.back().whole_micro_batches()));
+    const auto& sizes = ranks.back().sizes;
+    const std::int64_t largest = *std::max_element(sizes.begin(), sizes.end());
+    if (largest > 0) activations = std::min(activations, ranks.back().room / largest);
   }
-  return {.micro_batches = micro_batches, .block_width = widest_blocks(ranks)};
+  return {.micro_batches = micro_batches,
+          .block_width = widest_blocks(ranks),
+          .activations = activations};
 }
 
 }  // namespace megatwin::policies

@@ -25,6 +25,8 @@ model::Bytes room_of(const model::Program& program, model::Bytes limit);
 struct EqualMemory {
   int micro_batches = 0;         // Whole ones that fit on every rank; 0: not known.
   std::int32_t block_width = 1;  // See widest_blocks().
+  // Of the largest chunk of each rank; 1,000,000 at most.
+  std::int64_t activations = 0;
 };
 
 // Of the programs of all stages and what their tasks may hold with the fixed memory.

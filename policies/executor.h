@@ -75,7 +75,6 @@ class Executor {
   // policy by which rule, or what it does not pick. Empty when it waits for other ranks.
   std::string why_stopped() const;
 
-  int in_flight() const { return in_flight_; }
   model::Bytes memory_used() const { return memory_used_; }
 
   // What this object holds, itself included: at most 8 KB up to 1,024 tasks, then 8 bytes a task.

@@ -1,5 +1,7 @@
 #include "policies/policy_choice.h"
 
+#include <algorithm>
+
 #include "policies/adaptive_pipeline.h"
 #include "policies/dynamic_pipeline.h"
 
@@ -8,11 +10,15 @@ namespace megatwin::policies {
 using model::ScheduleKind;
 
 PolicyFactory policy_of(const model::Plan& plan, const EqualMemory& memory) {
-  // Without a limit of slots each rank lets in what fits there.
-  const int most = plan.receive_slots > 0 ? memory.micro_batches * plan.model_chunks : 0;
+  // Of both bounds the smaller; 0 is none. Without a limit of slots each rank lets in what fits
+  // there.
+  const int fit = plan.receive_slots > 0 ? memory.micro_batches * plan.model_chunks : 0;
+  const int most = fit > 0 && plan.live_activations > 0 ? std::min(fit, plan.live_activations)
+                                                        : std::max(fit, plan.live_activations);
   switch (plan.schedule) {
     case ScheduleKind::DynamicAdaptive:
-      return adaptive_pipeline_factory({.equal_memory = memory});
+      return adaptive_pipeline_factory(
+          {.live_activations_max = plan.live_activations, .equal_memory = memory});
     case ScheduleKind::DynamicDepthFirst:
       return dynamic_pipeline_factory(
           {.traversal = Traversal::DepthFirst, .live_activations_max = most});
@@ -30,6 +36,17 @@ PolicyFactory policy_of(const model::Plan& plan, const EqualMemory& memory) {
       break;
   }
   return {};
+}
+
+// A micro-batch that has entered must be able to pass all chunks, whatever else waits.
+std::vector<std::string> bound_problems(const model::Plan& plan) {
+  if (plan.live_activations == 0 || plan.live_activations >= plan.model_chunks) {
+    return {};
+  }
+  return {"policy.live_activations is " + std::to_string(plan.live_activations) +
+          ", but one micro-batch alone holds " + std::to_string(plan.model_chunks) +
+          " activations on a rank, one in each of its model chunks (allowed: " +
+          std::to_string(plan.model_chunks) + " or more)"};
 }
 
 }  // namespace megatwin::policies

@@ -2,6 +2,9 @@
 #ifndef MEGATWIN_POLICIES_POLICY_CHOICE_H_
 #define MEGATWIN_POLICIES_POLICY_CHOICE_H_
 
+#include <string>
+#include <vector>
+
 #include "model/plan.h"
 #include "policies/equal_memory.h"
 #include "policies/policy.h"
@@ -11,6 +14,10 @@ namespace megatwin::policies {
 // Empty when the schedule is a static one. `memory` counts where receive slots are limited and
 // ranks have memory limits.
 PolicyFactory policy_of(const model::Plan& plan, const EqualMemory& memory = {});
+
+// Why no policy can keep to the bound of live activations that `plan` sets, in words for its
+// author; empty when one can.
+std::vector<std::string> bound_problems(const model::Plan& plan);
 
 }  // namespace megatwin::policies
 

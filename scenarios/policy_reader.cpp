@@ -94,6 +94,17 @@ void read_orders(MapReader& reader, const std::string& folder, Plan& plan) {
   }
 }
 
+// Bounds what a policy holds; a static order holds what it holds.
+void read_live_activations(MapReader& reader, Plan& plan) {
+  const TreeNode* node = reader.find("live_activations");
+  if (node == nullptr) return;
+  read_size(reader, "live_activations", plan.live_activations, {.min = 1, .max = 1'000'000'000});
+  if (!model::is_dynamic(plan.schedule)) {
+    reader.error_at(*node, "live_activations", "has no effect with this schedule",
+                    "policy.schedule: dpp, dpp-depth or dpp-breadth");
+  }
+}
+
 void read_map(MapReader& reader, const std::string& folder, Plan& plan, Remarks& remarks) {
   std::optional<ScheduleKind> schedule;
   if (const TreeNode* node = reader.find("schedule")) {
@@ -111,6 +122,7 @@ void read_map(MapReader& reader, const std::string& folder, Plan& plan, Remarks&
   }
   read_size(reader, "issue_depth", plan.issue_depth, {.min = 1, .max = 1'000});
   read_size(reader, "receive_slots", plan.receive_slots, {.min = 0, .max = 1'000'000});
+  read_live_activations(reader, plan);
   if (reader.has("order_file")) read_orders(reader, folder, plan);
   if (schedule == ScheduleKind::Decoupled) read_decoupled(reader, plan.decoupled);
   if (schedule == ScheduleKind::OrderFile) {

@@ -11,6 +11,7 @@
 
 #include "model/nearest_plans.h"
 #include "model/plan_check.h"
+#include "policies/policy_choice.h"
 #include "sim/decoupled/decoupled_job.h"
 #include "sim/simulate.h"
 #include "sim/simulation_problems.h"
@@ -267,10 +268,25 @@ void look_near_decoupled(const Job& job, Trials& trials, PlanRefusal& refusal) {
   look_near(job, coupled, "policy.schedule fbd → 1f1b", trials, refusal);
 }
 
+// The fewest live activations that can run.
+void look_for_activations(const Job& job, Trials& trials, PlanRefusal& refusal) {
+  Plan more = job.plan;
+  more.live_activations = job.plan.model_chunks;
+  add_tried(1, refusal);
+  if (trials.run(job, more)) {
+    refusal.nearest.push_back({more, change_of("policy.live_activations", job.plan.live_activations,
+                                               more.live_activations)});
+  }
+}
+
 }  // namespace
 
 void look_for_others(const Job& job, PlanRefusal& refusal) {
   Trials trials;
+  if (!policies::bound_problems(job.plan).empty()) {
+    look_for_activations(job, trials, refusal);
+    if (!refusal.nearest.empty()) return;
+  }
   if (job.plan.schedule == ScheduleKind::UserPolicy) return;
   if (job.plan.schedule == ScheduleKind::Decoupled) {
     look_near_decoupled(job, trials, refusal);

@@ -1,6 +1,9 @@
 #include "sim/simulation_problems.h"
 
+#include <utility>
+
 #include "model/plan_check.h"
+#include "policies/policy_choice.h"
 #include "sim/decoupled/decoupled_job.h"
 #include "sim/job_network.h"
 
@@ -106,6 +109,9 @@ std::vector<std::string> simulation_problems(const Job& job, bool has_policy) {
   if (!problems.empty()) return problems;
   add_network_problems(job, problems);
   add_slot_problems(job, problems);
+  for (std::string& problem : policies::bound_problems(job.plan)) {
+    problems.push_back(std::move(problem));
+  }
   if (job.plan.schedule == model::ScheduleKind::UserPolicy && !has_policy) {
     problems.push_back("policy " + job.plan.policy_library +
                        ": a policy of one's own runs in simulate and train only");

@@ -29,9 +29,15 @@ const TrainingStep* last_with_held_out(const TrainingResult& result) {
 
 std::string terminal_training_head(const std::string& name, const exec::HostJob& job,
                                    const std::vector<std::string>& warnings) {
+  model::Plan plan = job.plan;
+  plan.precision = model::Precision::Fp32;
   std::string text =
-      fmt::format("{}\n  {} on {} {} of this machine, fp32\n  {}\n", name, job.transformer.name,
-                  job.plan.gpus(), job.plan.gpus() == 1 ? "thread" : "threads", describe(job.plan));
+      fmt::format("{}\n  {} on {} {} of this machine\n  {}\n", name, job.transformer.name,
+                  plan.gpus(), plan.gpus() == 1 ? "thread" : "threads", describe(plan));
+  if (job.plan.precision != plan.precision) {
+    text += fmt::format("  trains in fp32; {} of the plan counts in simulate\n",
+                        model::name_of(job.plan.precision));
+  }
   if (job.first_step > 0) text += fmt::format("  goes on after step {}\n", job.first_step);
   for (const std::string& warning : warnings) text += "  warning: " + warning + "\n";
   return text;

@@ -92,18 +92,18 @@ template <class Io>
 void visit(Io& io, Of<Io, model::Plan>& value) {
   auto& [tensor, pipeline, model_chunks, context, expert, expert_tensor, data, micro_batch,
          global_batch, sequence_parallel, zero_stage, recompute, recompute_layers, precision,
-         schedule, issue_depth, receive_slots, order_file, orders, policy_library, decoupled,
-         dispatcher, expert_capacity_imbalance, layers_per_virtual_stage, embedding_as_layer,
-         head_as_layer, layers_by_cost, micro_batches_by_cost, tensor_per_stage,
+         schedule, issue_depth, receive_slots, live_activations, order_file, orders, policy_library,
+         decoupled, dispatcher, expert_capacity_imbalance, layers_per_virtual_stage,
+         embedding_as_layer, head_as_layer, layers_by_cost, micro_batches_by_cost, tensor_per_stage,
          micro_batches_per_replica, precision_per_group, overlap_grad_reduce, overlap_param_gather,
          overlap_tensor_parallel, overlap_p2p, fp32_parameters, rank_order] = value;
   io(tensor, pipeline, model_chunks, context, expert, expert_tensor, data, micro_batch,
      global_batch, sequence_parallel, zero_stage, recompute, recompute_layers, precision, schedule,
-     issue_depth, receive_slots, order_file, orders, policy_library, decoupled, dispatcher,
-     expert_capacity_imbalance, layers_per_virtual_stage, embedding_as_layer, head_as_layer,
-     layers_by_cost, micro_batches_by_cost, tensor_per_stage, micro_batches_per_replica,
-     precision_per_group, overlap_grad_reduce, overlap_param_gather, overlap_tensor_parallel,
-     overlap_p2p, fp32_parameters, rank_order);
+     issue_depth, receive_slots, live_activations, order_file, orders, policy_library, decoupled,
+     dispatcher, expert_capacity_imbalance, layers_per_virtual_stage, embedding_as_layer,
+     head_as_layer, layers_by_cost, micro_batches_by_cost, tensor_per_stage,
+     micro_batches_per_replica, precision_per_group, overlap_grad_reduce, overlap_param_gather,
+     overlap_tensor_parallel, overlap_p2p, fp32_parameters, rank_order);
 }
 
 template <class Io>

@@ -518,6 +518,12 @@ void refuse_mixed(const Job& job, model::Diagnostics& faults) {
                       .message = "limits messages under way, which search and plan do not cover",
                       .allowed = "0; simulate and train take more"});
   }
+  if (plan.live_activations > 0) {
+    faults.push_back({.file = job.name,
+                      .key = "policy.live_activations",
+                      .message = "bounds what a rank holds, which search and plan do not cover",
+                      .allowed = "no such key; simulate and train take it"});
+  }
 }
 
 }  // namespace

@@ -299,6 +299,43 @@ TEST_F(TrainCommand, SaysHowToStartAProcessARank) {
   EXPECT_FALSE(fs::exists(path("checkpoints")));
 }
 
+// Sixteen micro-batches of two chunks would be 32 activations a rank.
+TEST_F(TrainCommand, KeepsToTheBoundOfLiveActivations) {
+  const auto memory = [&](const std::string& policy) {
+    const Answer answer = run({"train", path("job.yaml"), "--json", "--set", "plan.global_batch=16",
+                               "--set", "policy=" + policy, "--set", "training.checkpoint=null"});
+    EXPECT_EQ(answer.code, 0) << answer.out << answer.err;
+    std::vector<double> reserved;
+    const auto document = json(answer.out);
+    for (const auto& rank : document["memory"].GetArray()) {
+      EXPECT_LE(rank["activations"].GetDouble(), rank["reserved"].GetDouble());
+      reserved.push_back(rank["reserved"].GetDouble());
+    }
+    return reserved;
+  };
+  const auto free = memory("{schedule: dpp}");
+  const auto bounded = memory("{schedule: dpp, live_activations: 4}");
+  ASSERT_EQ(free.size(), 2u);
+  ASSERT_EQ(bounded.size(), 2u);
+  for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_LT(bounded[rank], free[rank] / 3);
+}
+
+// The numbers are fp32 whatever the plan says, and only one line speaks of another format.
+TEST_F(TrainCommand, SaysInWhichFormatItTrains) {
+  for (const char* precision : {"bf16", "fp32"}) {
+    const std::string set = "plan.precision=" + std::string(precision);
+    const std::string out =
+        run({"train", path("job.yaml"), "--set", set, "--set", "training.checkpoint=null"}).out;
+    const bool other = std::string(precision) != "fp32";
+    EXPECT_NE(out.find(" · fp32 · "), std::string::npos) << out;
+    EXPECT_EQ(
+        out.find("\n  trains in fp32; bf16 of the plan counts in simulate\n") != std::string::npos,
+        other)
+        << out;
+    EXPECT_EQ(out.find("bf16") == out.rfind("bf16"), true) << out;
+  }
+}
+
 TEST_F(TrainCommand, RefusesInWords) {
   struct Case {
     std::vector<std::string> words;
@@ -322,6 +359,8 @@ TEST_F(TrainCommand, RefusesInWords) {
            {{"--set", "training.experts.balance_loss=0.01"}, 2, "the model has no experts"},
            {{"--resume"}, 2, "holds no checkpoint to go on from"},
            {{"--from", path("nowhere")}, 2, "holds no weights"},
+           {{"--set", "policy.live_activations=4"}, 2, "has no effect with this schedule"},
+           {{"--set", "policy={schedule: dpp, live_activations: 1}"}, 1, "(allowed: 2 or more)"},
            {{"--set", "plan.tensor=3"}, 1, "does not divide the attention heads"},
            {{"--set", "model.dropout=0.1"}, 1, "does not train models with dropout"},
        }) {

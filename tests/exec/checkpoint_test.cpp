@@ -98,20 +98,96 @@ Plan pipeline(int p, int v) {
   return plan;
 }
 
+Plan of_schedule(model::ScheduleKind schedule, int p, int v) {
+  Plan plan = pipeline(p, v);
+  plan.schedule = schedule;
+  return plan;
+}
+
+// A run that is stopped has the bits of one that is not.
+void expect_same_bits(const model::Transformer& transformer, const Plan& plan) {
+  SCOPED_TRACE(transformer.name + " " + tests::describe(plan));
+  const RunFolder folder;
+  TrainingRequest whole = request_in(folder, transformer, plan);
+  ASSERT_TRUE(host_problems(whole.transformer, whole.plan).empty());
+  whole.settings.checkpoint_folder.clear();
+  const TrainingResult expected = train(whole);
+  ASSERT_EQ(expected.host.losses.size(), 6u);
+  EXPECT_EQ(interrupted(request_in(folder, transformer, plan), plan), expected.host.losses);
+}
+
 TEST(Resume, GivesTheSameBits) {
   for (const auto& transformer : {tests::tiny_llama(), tests::tiny_gpt()}) {
     for (Plan plan : {Plan{}, pipeline(2, 2)}) {
       plan.data = 2;
       plan.zero_stage = 1;
-      const RunFolder whole_folder;
-      TrainingRequest whole = request_in(whole_folder, transformer, plan);
-      whole.settings.checkpoint_folder.clear();
-      const TrainingResult expected = train(whole);
-      ASSERT_EQ(expected.host.losses.size(), 6u);
-      EXPECT_EQ(interrupted(request_in(whole_folder, transformer, plan), plan),
-                expected.host.losses)
-          << transformer.name << " p" << plan.pipeline;
+      expect_same_bits(transformer, plan);
     }
+  }
+}
+
+TEST(Resume, GivesTheSameBitsOfGroups) {
+  for (const bool sequence_parallel : {false, true}) {
+    Plan tensor;
+    tensor.tensor = 2;
+    tensor.sequence_parallel = sequence_parallel;
+    expect_same_bits(tests::tiny_llama(), tensor);
+    expect_same_bits(tests::tied(tests::tiny_gpt()), tensor);
+  }
+  Plan ring;
+  ring.context = 2;
+  expect_same_bits(tests::tiny_llama(), ring);
+  Plan product = pipeline(2, 1);
+  product.tensor = product.context = product.data = 2;
+  product.sequence_parallel = true;
+  product.zero_stage = 1;
+  expect_same_bits(tests::tiny_llama(), product);
+}
+
+TEST(Resume, GivesTheSameBitsOfShards) {
+  for (const int zero : {0, 2, 3}) {
+    for (Plan plan : {Plan{}, pipeline(2, 1)}) {
+      plan.data = 2;
+      plan.zero_stage = zero;
+      expect_same_bits(tests::tiny_llama(), plan);
+      expect_same_bits(tests::tied(tests::tiny_gpt()), plan);
+    }
+  }
+}
+
+TEST(Resume, GivesTheSameBitsOfExperts) {
+  for (const int zero : {0, 1, 3}) {
+    Plan plan;
+    plan.expert = plan.data = 2;
+    plan.zero_stage = zero;
+    expect_same_bits(tests::tiny_experts(), plan);
+  }
+}
+
+// Interleaved chunks, a V, and orders that are decided anew after the interruption.
+TEST(Resume, GivesTheSameBitsOfSchedules) {
+  using model::ScheduleKind;
+  expect_same_bits(tests::tiny_llama(), pipeline(2, 2));
+  for (const ScheduleKind schedule :
+       {ScheduleKind::ZeroBubbleV, ScheduleKind::DynamicAdaptive, ScheduleKind::DynamicDepthFirst,
+        ScheduleKind::DynamicBreadthFirst}) {
+    expect_same_bits(tests::tiny_llama(), of_schedule(schedule, 2, 2));
+  }
+  Plan bounded = of_schedule(ScheduleKind::DynamicAdaptive, 2, 2);
+  bounded.live_activations = 3;
+  bounded.receive_slots = 1;
+  expect_same_bits(tests::tiny_llama(), bounded);
+}
+
+// What the forward side holds is a copy of what the backward side has stepped.
+TEST(Resume, GivesTheSameBitsOfDecoupledSides) {
+  for (const bool ship : {false, true}) {
+    Plan plan = of_schedule(model::ScheduleKind::Decoupled, 2, 1);
+    plan.decoupled.ship_activations = ship;
+    expect_same_bits(tests::tiny_llama(), plan);
+    plan.decoupled.forward.instances = 2;
+    plan.decoupled.backward.instances = 2;
+    expect_same_bits(tests::tiny_llama(), plan);
   }
 }
 
@@ -151,6 +227,48 @@ TEST(Resume, UnderAnotherPlan) {
   for (const OtherPlan& other :
        {OtherPlan{pipeline(2, 2), true}, OtherPlan{replicas}, OtherPlan{tensor}}) {
     expect_resumes(tests::tiny_llama(), other);
+  }
+}
+
+// From each of eight plans to each other one: all sizes change at once, and shards, rings, chunks
+// and sides come and go. Both halves of a run are within 1e-5 of one rank.
+TEST(Resume, FromAnyPlanToAnyOther) {
+  using model::ScheduleKind;
+  std::vector<Plan> plans;
+  const auto add = [&](Plan plan, int t, int d, int zero) {
+    plan.tensor = t;
+    plan.data = d;
+    plan.zero_stage = zero;
+    plan.sequence_parallel = t > 1;
+    plans.push_back(plan);
+  };
+  add({}, 4, 1, 0);
+  add({}, 1, 4, 3);
+  add(pipeline(4, 1), 1, 1, 0);
+  add(pipeline(2, 2), 2, 1, 0);
+  add(pipeline(2, 1), 1, 2, 2);
+  add(of_schedule(ScheduleKind::ZeroBubbleV, 2, 2), 1, 2, 1);
+  add(of_schedule(ScheduleKind::Decoupled, 2, 1), 2, 1, 0);
+  add({}, 2, 2, 1);
+  plans.back().context = 2;
+  const RunFolder whole_folder;
+  TrainingRequest whole = request_in(whole_folder, tests::tiny_gpt(), {});
+  whole.settings.checkpoint_folder.clear();
+  const std::vector<double> expected = train(whole).host.losses;
+  for (const Plan& from : plans) {
+    const TrainingRequest request = request_in(whole_folder, tests::tiny_gpt(), from);
+    ASSERT_TRUE(host_problems(request.transformer, request.plan).empty()) << tests::describe(from);
+    for (const Plan& to : plans) {
+      if (&from == &to) continue;
+      const RunFolder folder;
+      const auto losses = interrupted(request_in(folder, tests::tiny_gpt(), from), to);
+      ASSERT_EQ(losses.size(), expected.size());
+      for (std::size_t step = 0; step < losses.size(); ++step) {
+        EXPECT_NEAR(losses[step], expected[step], 1e-5 * expected[step])
+            << "from " << tests::describe(from) << " to " << tests::describe(to) << " step "
+            << step;
+      }
+    }
   }
 }
 
@@ -348,12 +466,50 @@ TEST(Checkpoint, KilledAtAnyByteLosesNothingOlder) {
     ASSERT_EQ(loaded->point.step, 1) << "killed at byte " << bytes;
     ASSERT_EQ(loaded->state.at("lm_head.weight").second_moment,
               (std::vector<float>{9, 10, 11, 12}));
-    bytes += 23;  // Each byte would take minutes; 23 is prime to everything in the files.
+    bytes += 23;  // A process each; every byte is the next test's.
   }
   EXPECT_GT(bytes, 1000u);  // Four files.
   const auto loaded = load_newest_checkpoint(folder.checkpoints(), tests::tiny_llama());
   ASSERT_TRUE(loaded);
   EXPECT_EQ(loaded->point.step, 2);
+}
+
+// What another process reads before each single byte that the system takes is what it would find
+// had the save been killed there; the files are not closed and not renamed.
+TEST(Checkpoint, BeforeEachByteTheOlderIsWhatOneFinds) {
+  const RunFolder folder;
+  ModelState state = small_state();
+  const auto save = [&](int step, const auto& pace) {
+    return save_checkpoint({.folder = folder.checkpoints(),
+                            .point = {.step = step},
+                            .transformer = tests::tiny_llama(),
+                            .state = state,
+                            .pace = pace});
+  };
+  const auto step_found = [&]() -> int {
+    const auto loaded = load_newest_checkpoint(folder.checkpoints(), tests::tiny_llama());
+    if (!loaded || !loaded->damaged.empty()) return -1;
+    return loaded->state.at("lm_head.weight").weights[0] == 1 ? loaded->point.step : -2;
+  };
+  save(1, nullptr);
+  state["lm_head.weight"].weights[0] = 2;
+  std::size_t looks = 0, bytes = 0;
+  std::string first_fault;
+  const std::string saved = save(2, [&](std::size_t written, std::size_t) -> std::size_t {
+    const int step = step_found();
+    if (step != 1 && first_fault.empty()) {
+      first_fault = "before byte " + std::to_string(written) + " found " + std::to_string(step);
+    }
+    ++looks;
+    bytes = written + 1;
+    return 1;
+  });
+  EXPECT_EQ(first_fault, "");
+  std::uintmax_t size = 0;
+  for (const auto& file : fs::directory_iterator(saved)) size += fs::file_size(file.path());
+  EXPECT_EQ(bytes, size);
+  EXPECT_EQ(looks, size);
+  EXPECT_EQ(load_newest_checkpoint(folder.checkpoints(), tests::tiny_llama())->point.step, 2);
 }
 
 TEST(Checkpoint, AnyBitThatTurnsIsNoticed) {

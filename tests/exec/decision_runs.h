@@ -77,6 +77,7 @@ inline void set_order(exec::HostJob& job, const OrderChoice& choice) {
   job.steps = 1;
   job.log = true;
   job.plan.schedule = choice.shape;
+  job.plan.live_activations = choice.live_activations_max;
   job.policy = policy_of(choice);
   job.executor = choice.executor;
 }

@@ -61,8 +61,8 @@ double over_limits(model::ProgramSpec spec, const PipelineResult& result,
   return over;
 }
 
-// The tightest bounds that let a micro-batch in, by count and by bytes, with and without receive
-// slots, on any plan: it ends, and holds no more.
+// The tightest bounds that let a micro-batch in, by count, by bytes and by both, with and without
+// receive slots, on any plan: it ends, and holds no more.
 TEST(AdaptivePipeline, NeverStopsAtItsBounds) {
   for (const std::uint64_t seed : tests::seeds(200)) {
     tests::Random random(seed);
@@ -80,6 +80,9 @@ TEST(AdaptivePipeline, NeverStopsAtItsBounds) {
         limits.push_back(program.fixed_memory + (1 + extra) * need);
       }
       ASSERT_LE(over_limits(spec, run(spec, {}, {}, limits), limits), 0);
+      const PipelineResult both = run(spec, {.live_activations_max = bound}, {}, limits);
+      ASSERT_LE(over_limits(spec, both, limits), 0);
+      ASSERT_LE(live_max(spec, both), bound);
       model::ProgramSpec overlapped = spec;
       overlapped.overlap_p2p = true;
       const auto memory = equal_memory_of(build_programs(spec), limits);
@@ -87,6 +90,11 @@ TEST(AdaptivePipeline, NeverStopsAtItsBounds) {
         const ExecutorOptions executor{.issue_depth = slots, .receive_slots = slots};
         const PipelineResult result = run(overlapped, {.equal_memory = memory}, executor, limits);
         ASSERT_LE(over_limits(spec, result, limits), 0);
+        const AdaptivePipelineOptions bounded{.live_activations_max = bound,
+                                              .equal_memory = memory};
+        const PipelineResult counted = run(overlapped, bounded, executor, limits);
+        ASSERT_LE(over_limits(spec, counted, limits), 0);
+        ASSERT_LE(live_max(spec, counted), bound);
       }
     }
     spec.overlap_p2p = true;

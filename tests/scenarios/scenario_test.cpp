@@ -148,6 +148,27 @@ TEST(Scenario, ReceiveSlotsAreCounted) {
   }
 }
 
+TEST(Scenario, LiveActivationsBoundWhatDecides) {
+  EXPECT_EQ(job_of(kMinimal).plan.live_activations, 0);
+  for (const char* schedule : {"dpp", "dpp-depth", "dpp-breadth"}) {
+    const std::string policy =
+        "policy={schedule: " + std::string(schedule) + ", live_activations: 12}";
+    EXPECT_EQ(job_of(kMinimal, {.set = {policy}}).plan.live_activations, 12);
+  }
+  const auto refusal = [](const std::string& policy) {
+    const auto wrong =
+        parse_scenario("job.yaml", std::string(kMinimal) + "policy: {" + policy + "}");
+    return wrong ? std::string() : to_text(wrong.error());
+  };
+  EXPECT_NE(refusal("schedule: dpp, live_activations: 0").find("a whole number from 1 to"),
+            std::string::npos);
+  const std::string fixed = refusal("schedule: interleaved, live_activations: 12");
+  EXPECT_NE(fixed.find(":51: error: policy.live_activations: has no effect with this schedule"),
+            std::string::npos)
+      << fixed;
+  EXPECT_NE(fixed.find("policy.schedule: dpp, dpp-depth or dpp-breadth"), std::string::npos);
+}
+
 TEST(Scenario, ReadsTheShortFormOfPartialRecomputation) {
   const model::Plan plan = job_of(kMinimal, {.set = {"plan.recompute=full:3"}}).plan;
   EXPECT_EQ(plan.recompute, model::RecomputeKind::Full);

@@ -86,6 +86,37 @@ TEST(DecidedStep, ReceiveSlotsHoldMessagesBack) {
   }
 }
 
+// Fewer live activations take less memory and more time; a bound that nothing reaches changes
+// nothing. The fewest that can run are those of one micro-batch.
+TEST(DecidedStep, LiveActivationsBoundTheMemory) {
+  for (const std::string schedule : {"dpp", "dpp-depth", "dpp-breadth"}) {
+    const auto report = [&](const std::string& bound) {
+      return report_of(job_of("{schedule: " + schedule + bound + "}"), {.sensitivities = false});
+    };
+    const SimulationReport free = report("");
+    const SimulationReport loose = report(", live_activations: 8");
+    const SimulationReport tight = report(", live_activations: 2");
+    const SimulationReport one = report(", live_activations: 1");
+    EXPECT_EQ(loose.step_time.value, free.step_time.value) << schedule;
+    EXPECT_EQ(loose.memory_peak.value, free.memory_peak.value) << schedule;
+    EXPECT_LT(tight.memory[0].activations, free.memory[0].activations) << schedule;
+    EXPECT_GT(tight.step_time, free.step_time) << schedule;
+    // One stage at a time: 8 micro-batches through 4 stages and back.
+    EXPECT_GT(one.step_time, 1.5 * tight.step_time) << schedule;
+    EXPECT_EQ(2 * one.memory[0].activations.value, tight.memory[0].activations.value) << schedule;
+  }
+  model::Job chunked = job_of("{schedule: dpp, live_activations: 1}");
+  chunked.plan.model_chunks = 2;
+  EXPECT_NE(reasons_of(chunked).find("policy.live_activations is 1, but one micro-batch alone "
+                                     "holds 2 activations on a rank"),
+            std::string::npos)
+      << reasons_of(chunked);
+  const auto answer = sim::simulate(chunked);
+  const PlanRefusal& refusal = std::get<PlanRefusal>(answer);
+  ASSERT_EQ(refusal.nearest.size(), 1u);
+  EXPECT_EQ(refusal.nearest.front().change, "policy.live_activations 1 → 2");
+}
+
 // Each rank could let in as many micro-batches as its own memory holds: they would fill slots that
 // another keeps waiting for.
 TEST(DecidedStep, UnlikeRanksAgreeOnWhatEnters) {
