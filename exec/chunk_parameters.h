@@ -11,6 +11,7 @@
 #include "exec/model_shape.h"
 #include "exec/parameter_table.h"
 #include "exec/rank_group.h"
+#include "exec/reshard.h"
 #include "exec/slice.h"
 
 namespace megatwin::exec {
@@ -37,6 +38,10 @@ struct ReplicaMember {
 };
 HeldSizes held_sizes(const ModelShape& shape, const ParameterTable& table,
                      const ReplicaMember& member);
+
+// What of each parameter the weights of a chunk have, ChunkParameters::weights(), and where.
+std::vector<HeldPart> held_weights(const ModelShape& shape, const ParameterTable& table,
+                                   const ReplicaMember& member);
 
 // Of the workspace that fetch() and gradient_buffer() take for a bundle.
 std::int64_t fetch_workspace(const ModelShape& shape, const ParameterBundle& bundle);

@@ -132,7 +132,7 @@ void HostBackend::run_task(TaskId id) {
     losses_[static_cast<std::size_t>(place)] = *outcome.loss;
   }
   if (crosses && !feeds_input) {
-    cross(id, std::move(outcome.crossing));
+    cross(id, outcome.crossing);
   }
   if (outcome.message.empty()) {
     return;
@@ -177,16 +177,9 @@ void HostBackend::send(TaskId producer) {
   made_at_.erase(made_at);
 }
 
-void HostBackend::cross(TaskId producer, std::vector<float> message) {
+void HostBackend::cross(TaskId producer, std::span<const float> numbers) {
   MEGATWIN_ASSERT(may_cross_[static_cast<std::size_t>(producer.value)], producer.value);
-  const Message& crossing = setup_.program.crossings[static_cast<std::size_t>(producer.value)];
-  const RankId other = on_other_side(crossing);
-  if (message.empty()) {
-    setup_.world.post(other,
-                      {.kind = ExecutorEventKind::MessageArrived, .id = crossing.task.value});
-  } else {
-    setup_.world.deliver(other, crossing.task, std::move(message));
-  }
+  setup_.crossing->send(producer, numbers);
 }
 
 void HostBackend::note_event(const ExecutorEvent& event) {
@@ -238,16 +231,6 @@ RankId HostBackend::at_stage(model::StageId stage) const {
   model::RankCoordinates coordinates = coordinates_;
   coordinates.pipeline = stage.value;
   return setup_.layout.rank_at(setup_.layout.instance(setup_.rank), coordinates);
-}
-
-RankId HostBackend::on_other_side(const Message& crossing) const {
-  const bool is_forward = setup_.program.shape.side == model::PipelineSide::Forward;
-  model::RankCoordinates coordinates = coordinates_;
-  coordinates.pipeline = crossing.stage.value;
-  return setup_.layout.rank_at(
-      {is_forward ? model::PipelineSide::Backward : model::PipelineSide::Forward,
-       crossing.instance},
-      coordinates);
 }
 
 // The first forward reads tokens, the first backward starts from the loss.

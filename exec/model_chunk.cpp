@@ -1,6 +1,10 @@
 #include "exec/model_chunk.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "exec/saved_parts.h"
 
 namespace megatwin::exec {
 namespace {
@@ -100,6 +104,30 @@ ModelChunkSizes model_chunk_sizes(const ModelShape& shape, const ChunkPart& part
   }
   sizes.backward_workspace += shape.message_size();
   return sizes;
+}
+
+std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part,
+                                  int tensor_member) {
+  const ModelChunk::Buffers buffers(shape, part);
+  SavedParts parts(shape, tensor_member);
+  for (std::size_t layer = 0; layer < buffers.layers.size(); ++layer) {
+    const std::string name = "layers." + std::to_string(layer);
+    const ModelChunk::LayerBuffers& at = buffers.layers[layer];
+    if (at.kept_input) {
+      parts.add_residual(name, *at.kept_input);
+    } else {
+      parts.add_layer(name, at.saved);
+    }
+  }
+  if (buffers.head) {
+    parts.add_head(*buffers.head);
+  }
+  std::vector<HeldPart> all = parts.take();
+  const std::int64_t described =
+      std::accumulate(all.begin(), all.end(), std::int64_t{0},
+                      [](std::int64_t sum, const HeldPart& held) { return sum + held.held.size; });
+  MEGATWIN_ASSERT(described == buffers.activation, described, " of ", buffers.activation);
+  return all;
 }
 
 ModelChunk::ModelChunk(const ModelChunkSetup& setup, const RankGroups& groups)

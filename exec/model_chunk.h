@@ -13,6 +13,7 @@
 #include "exec/layer.h"
 #include "exec/model_ends.h"
 #include "exec/parameter_table.h"
+#include "exec/reshard.h"
 
 namespace megatwin::exec {
 
@@ -35,6 +36,11 @@ struct ModelChunkSizes {
   std::int64_t weight_workspace = 0;    // … and that of the weights.
 };
 ModelChunkSizes model_chunk_sizes(const ModelShape& shape, const ChunkPart& part);
+
+// Where everything of an activation lies at a member of the tensor-parallel group, and which part
+// of it. Requires: no layer with experts.
+std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part,
+                                  int tensor_member);
 
 struct ModelChunkSetup {
   const ModelShape& shape;
@@ -115,6 +121,8 @@ class ModelChunk {
     std::int64_t activation = 0, gradient_input = 0;
   };
   friend ModelChunkSizes model_chunk_sizes(const ModelShape& shape, const ChunkPart& part);
+  friend std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part,
+                                           int tensor_member);
 
   const ModelShape& shape_;
   RankGroups groups_;

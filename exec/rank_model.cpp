@@ -198,9 +198,7 @@ bool RankModel::counts_for_norm(const HeldUnit& unit, const Parameter& parameter
   if (parameter.is_copy || (shape_.zero_stage == 0 && replicas.member() > 0)) {
     return false;
   }
-  const bool is_whole =
-      parameter.rows == parameter.rows_total && parameter.columns == parameter.columns_total;
-  return unit.experts || !is_whole || groups_.tensor.member() == 0;
+  return unit.experts || !parameter.is_whole() || groups_.tensor.member() == 0;
 }
 
 std::optional<std::string> RankModel::gradient_not_finite() {

@@ -335,31 +335,26 @@ void ReplicaExchange::copy_weights(Topic topic) {
   }
 }
 
-// All that both ranks hold: alike, since they have the same place among their replicas, or all
-// replicas hold everything.
 void ReplicaExchange::send_across() {
-  if (!setup_.other_side || setup_.other_side->ranks.empty()) {
+  if (!setup_.other_side) {
     return;
   }
-  std::vector<float> letter;
-  for (const HeldUnit& unit : setup_.units) {
-    append(letter, unit.weights);
-  }
-  for (const RankId other : setup_.other_side->ranks) {
-    send(other, channel(Topic::SideWeights), letter);
+  for (const WeightTransfer& transfer : setup_.other_side->transfers) {
+    send(transfer.rank, channel(Topic::SideWeights), gathered(setup_.weights, transfer.runs));
   }
 }
 
 bool ReplicaExchange::take_across() {
-  const auto letter =
-      setup_.world.mailbox(setup_.rank)
-          .take_letter(setup_.other_side->ranks.front(), channel(Topic::SideWeights));
-  if (!letter) {
+  const std::vector<WeightTransfer>& transfers = setup_.other_side->transfers;
+  std::vector<RankId> ranks;
+  ranks.reserve(transfers.size());
+  for (const WeightTransfer& transfer : transfers) ranks.push_back(transfer.rank);
+  const Channel across = channel(Topic::SideWeights);
+  if (!setup_.world.mailbox(setup_.rank).has_letters(ranks, across)) {
     return false;
   }
-  Parts parts(values_of<float>(*letter));
-  for (HeldUnit& unit : setup_.units) {
-    copy(parts.next(unit.weights.size()), unit.weights);
+  for (const WeightTransfer& transfer : transfers) {
+    scatter(take(transfer.rank, Topic::SideWeights), transfer.runs, setup_.weights);
   }
   return true;
 }

@@ -17,6 +17,7 @@
 #include "exec/host_world.h"
 #include "exec/model_shape.h"
 #include "exec/parameter_table.h"
+#include "exec/side_weights.h"
 #include "model/ids.h"
 
 namespace megatwin::exec {
@@ -29,9 +30,9 @@ struct TiedCopy {
 };
 
 // Decoupled: the backward side steps the weights and sends them to the forward side with each
-// gather. Each forward rank gets them from one backward rank, which may send to several or none.
+// gather.
 struct OtherSide {
-  std::vector<model::RankId> ranks;
+  std::vector<WeightTransfer> transfers;
   bool steps_here = false;  // This rank is of the backward side.
 };
 
@@ -42,6 +43,7 @@ struct ReplicaExchangeSetup {
   model::RankId rank;
   model::ChunkId chunk;
   std::span<HeldUnit> units;
+  std::span<float> weights;  // Of all units.
   const ParameterTable& table;
   std::optional<TiedCopy> tied;
   std::optional<OtherSide> other_side;

@@ -55,18 +55,23 @@ std::string random_scenario(Random& random) {
   const std::int64_t p = std::int64_t{2} << random.in(0, 1);
   const std::int64_t t = std::int64_t{1} << random.in(1, 2);
   const std::int64_t d = any(2), a = any(3), b = any(3);
+  // Of the sides; that of the plan is used by neither then.
+  const std::int64_t of_forward = std::int64_t{1} << random.in(0, 3);
+  const std::int64_t of_backward = std::int64_t{1} << random.in(1, 3);
   const std::int64_t micro_batch = std::int64_t{1} << random.in(0, 2);
   const std::int64_t m = random.in(3, 24);
   const auto text = [](std::int64_t number) { return std::to_string(number); };
   const char* overlap = random.coin() ? "true" : "false";
   return "model: {name: llama-3-8b, sequence_length: 8192}\n"
          "cluster: {nodes: [{gpu: H100-SXM5-80GB, gpus: " +
-         text(p * t * d * (a + b)) + ", count: 1}]}\nplan: {tensor: " + text(t) +
-         ", pipeline: " + text(p) + ", data: " + text(d) + ", micro_batch: " + text(micro_batch) +
+         text(p * d * (a * of_forward + b * of_backward)) +
+         ", count: 1}]}\nplan: {tensor: " + text(t) + ", pipeline: " + text(p) +
+         ", data: " + text(d) + ", micro_batch: " + text(micro_batch) +
          ", global_batch: " + text(m * micro_batch * d) +
          ", recompute: none, overlap_grad_reduce: " + overlap +
          "}\npolicy: {schedule: fbd, feed: " + (random.coin() ? "stage-input" : "activations") +
-         ", forward: {instances: " + text(a) + "}, backward: {instances: " + text(b) + "}}\n";
+         ", forward: {tensor: " + text(of_forward) + ", instances: " + text(a) +
+         "}, backward: {tensor: " + text(of_backward) + ", instances: " + text(b) + "}}\n";
 }
 
 TEST(DecoupledWorlds, GetTheSameProgramsOfTheSameScenario) {
