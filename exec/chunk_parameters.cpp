@@ -79,7 +79,7 @@ ChunkParameters::ChunkParameters(const ModelShape& shape, const ParameterTable& 
   const ReplicaMember member{groups.data.member(), groups.expert_data.member()};
   const HeldSizes sizes = held_sizes(shape, table, member);
   weights_.resize(static_cast<std::size_t>(sizes.weights));
-  gradients_.resize(static_cast<std::size_t>(use.forward_only ? 0 : sizes.gradients));
+  gradients_.resize(static_cast<std::size_t>(use.use == WeightUse::Read ? 0 : sizes.gradients));
   Layout weights;
   Layout gradients;
   for (const ParameterUnit& unit : table.units) {
@@ -90,8 +90,11 @@ ChunkParameters::ChunkParameters(const ModelShape& shape, const ParameterTable& 
     held.stepped = stepped_slice(shape, unit, replica);
     held.weights_at = weights_slice(shape, unit, replica);
     held.gradients_at = shape.shards_gradients() ? shard : unit.place;
-    if (use.forward_only) {
-      held.stepped = held.gradients_at = {unit.place.offset, 0};
+    if (use.use != WeightUse::Step) {
+      held.stepped = {unit.place.offset, 0};
+    }
+    if (use.use == WeightUse::Read) {
+      held.gradients_at = {unit.place.offset, 0};
     }
     held.weights = weights.take(held.weights_at.size).of(std::span<float>(weights_));
     held.gradients = gradients.take(held.gradients_at.size).of(std::span<float>(gradients_));

@@ -112,10 +112,10 @@ void HostBackend::run_task(TaskId id) {
     setup_.job.hooks.before_task(moment);
   }
   const std::vector<float> input = take_input(id);
-  const bool crosses = setup_.program.crosses(id);
+  const bool feeds = setup_.program.feeds(id);
   const bool feeds_input =
       task.kind == TaskKind::Forward && !setup_.job.plan.decoupled.ship_activations;
-  if (crosses && feeds_input) {
+  if (feeds && feeds_input) {
     cross(id, input);
   }
   setup_.world.set_computes(setup_.rank, true);
@@ -131,8 +131,11 @@ void HostBackend::run_task(TaskId id) {
     const int place = setup_.program.shape.place_of(task.micro_batch);
     losses_[static_cast<std::size_t>(place)] = *outcome.loss;
   }
-  if (crosses && !feeds_input) {
+  if (feeds && !feeds_input) {
     cross(id, outcome.crossing);
+  }
+  if (setup_.program.makes_room(id)) {
+    setup_.crossing->make_room(id);
   }
   if (outcome.message.empty()) {
     return;
@@ -218,9 +221,10 @@ void HostBackend::record(model::Lane lane, model::EventKind kind, const Task& ta
 
 std::vector<float> HostBackend::take_input(TaskId id) {
   const Task& task = setup_.program.tasks[static_cast<std::size_t>(id.value)];
-  const bool has_none = task.kind == TaskKind::Recompute
-                            ? !setup_.program.awaits_crossing(id)
-                            : task.kind == TaskKind::BackwardWeight || is_first_of_pipeline(task);
+  const bool from_other_side =
+      task.kind == TaskKind::Recompute || task.kind == TaskKind::BackwardWeight;
+  const bool has_none =
+      from_other_side ? !setup_.program.awaits_crossing(id) : is_first_of_pipeline(task);
   if (has_none) {
     return {};
   }

@@ -1,5 +1,7 @@
 #include "exec/host_job.h"
 
+#include <cmath>
+
 #include "exec/rank_model.h"
 #include "model/assert.h"
 #include "model/program/decoupled_sides.h"
@@ -48,10 +50,31 @@ model::ProgramSpec whole_pipeline(const HostJob& job, model::PipelineSide side) 
   return spec;
 }
 
+int weights_left(const HostJob& job) {
+  const double share = job.plan.decoupled.weight_share;
+  const auto micro_batches = static_cast<double>(job.plan.num_micro_batches());
+  return job.decided.weights_left.value_or(
+      static_cast<int>(std::floor(micro_batches * share + 1e-9)));
+}
+
+// Of weight gradients that are left to the forward side.
+std::vector<std::string> left_problems(const HostJob& job) {
+  if (job.plan.decoupled.balance_weights && !job.decided.weights_left) {
+    return {
+        "policy.weight_gradients_on_forward is auto, which is found by simulating the step on the "
+        "machines of cluster: there is none, or not one for this plan (allowed: a share of the "
+        "micro-batches from 0 to 1, or a cluster whose GPUs the plan uses)"};
+  }
+  return weights_left_problems(job.transformer, job.plan, weights_left(job));
+}
+
 }  // namespace
 
 std::vector<std::string> host_job_problems(const HostJob& job) {
   std::vector<std::string> problems = host_problems(job.transformer, job.plan);
+  if (problems.empty() && job.plan.schedule == model::ScheduleKind::Decoupled) {
+    problems = left_problems(job);
+  }
   if (!problems.empty()) {
     return problems;
   }
@@ -90,10 +113,13 @@ std::vector<model::ProgramSpec> host_program_specs(const HostJob& job) {
                               .feed = job.plan.decoupled.ship_activations
                                           ? model::SideFeed::Activations
                                           : model::SideFeed::StageInput,
-                              .instances = instances_of(job.plan)};
-  MEGATWIN_ASSERT(job.fed_max.empty() || std::ssize(job.fed_max) == job.plan.pipeline,
-                  job.fed_max.size());
-  for (const int bound : job.fed_max) {
+                              .instances = instances_of(job.plan),
+                              .weights_left = weights_left(job),
+                              .forward_orders = job.decided.forward_orders};
+  MEGATWIN_ASSERT(
+      job.decided.fed_max.empty() || std::ssize(job.decided.fed_max) == job.plan.pipeline,
+      job.decided.fed_max.size());
+  for (const int bound : job.decided.fed_max) {
     sides.crossings.push_back({.feed = {}, .fed_max = bound});
   }
   return decoupled_sides(sides);

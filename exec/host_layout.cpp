@@ -61,10 +61,29 @@ std::vector<std::string> decoupled_problems(const model::Transformer& transforme
         ": what experts keep cannot be cut anew between sides of unequal sizes (allowed: equal "
         "sizes, or policy.feed stage-input)");
   }
-  if (sides.weight_share > 0 || sides.balance_weights) {
-    problems.emplace_back(
-        "policy.weight_gradients_on_forward is simulated only; the host world works them out on "
-        "the backward side (allowed: 0, or leave it out)");
+  return problems;
+}
+
+std::vector<std::string> weights_left_problems(const model::Transformer& transformer,
+                                               const Plan& plan, int left) {
+  std::vector<std::string> problems;
+  if (left == 0) {
+    return problems;
+  }
+  const std::string key = "policy.weight_gradients_on_forward leaves those of " +
+                          std::to_string(left) + " of " + std::to_string(plan.num_micro_batches()) +
+                          " micro-batches to the forward side: ";
+  if (plan.zero_stage >= 2) {
+    problems.push_back(key + "plan.zero " + std::to_string(plan.zero_stage) +
+                       " reduces gradients at every micro-batch, on the ranks that step them "
+                       "(allowed: plan.zero 0 and 1, or no weight gradients there)");
+  }
+  if (transformer.experts &&
+      plan.side_tensor(plan.decoupled.forward) != plan.side_tensor(plan.decoupled.backward)) {
+    problems.push_back(key +
+                       "what experts need for them cannot be cut anew between sides of "
+                       "unequal tensor-parallel sizes (allowed: equal sizes, or no weight "
+                       "gradients there)");
   }
   return problems;
 }

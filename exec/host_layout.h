@@ -29,6 +29,10 @@ model::SideInstances instances_of(const model::Plan& plan);
 std::vector<std::string> decoupled_problems(const model::Transformer& transformer,
                                             const model::Plan& plan);
 
+// The same of one whose forward side works out the weight gradients of `left` micro-batches a step.
+std::vector<std::string> weights_left_problems(const model::Transformer& transformer,
+                                               const model::Plan& plan, int left);
+
 class HostLayout {
  public:
   explicit HostLayout(const model::Plan& plan);

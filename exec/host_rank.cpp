@@ -139,6 +139,7 @@ std::vector<ReplicaExchange*> HostRank::make_exchanges() {
                              .chunk = {index},
                              .units = chunk->units(),
                              .weights = chunk->weights(),
+                             .gradients = chunk->gradients(),
                              .table = chunk->table(),
                              .tied = tied_copy(chunk->part()),
                              .other_side = other_side(chunk->part())}));
@@ -164,29 +165,35 @@ std::optional<OtherSide> HostRank::other_side(const ChunkPart& part) const {
   if (program_.shape.side == model::PipelineSide::Both) {
     return std::nullopt;
   }
-  return OtherSide{.transfers = weight_transfers({.layout = shared_.layout,
-                                                  .forward = shared_.shape,
-                                                  .backward = shared_.backward_shape,
-                                                  .instances = instances_of(shared_.job.plan),
-                                                  .part = part,
-                                                  .rank = rank_}),
-                   .steps_here = program_.shape.side == model::PipelineSide::Backward};
+  const SideWeightsRequest request{.layout = shared_.layout,
+                                   .forward = shared_.shape,
+                                   .backward = shared_.backward_shape,
+                                   .instances = instances_of(shared_.job.plan),
+                                   .part = part,
+                                   .rank = rank_};
+  OtherSide other{.transfers = weight_transfers(request),
+                  .gradients = {},
+                  .steps_here = program_.shape.side == model::PipelineSide::Backward};
+  if (program_.shape.weights_left > 0) {
+    other.gradients = gradient_transfers(request);
+  }
+  return other;
 }
 
 SideCrossing* HostRank::make_crossing() {
   if (program_.shape.side == model::PipelineSide::Both) {
     return nullptr;
   }
-  crossing_.emplace(
-      SideCrossing::Setup{.world = shared_.world,
-                          .layout = shared_.layout,
-                          .program = program_,
-                          .instances = instances_of(shared_.job.plan),
-                          .fed = {.forward = shared_.shape,
-                                  .backward = shared_.backward_shape,
-                                  .part = model_.chunks().front()->part(),
-                                  .activations = shared_.job.plan.decoupled.ship_activations},
-                          .rank = rank_});
+  crossing_.emplace(SideCrossing::Setup{
+      .world = shared_.world,
+      .layout = shared_.layout,
+      .program = program_,
+      .instances = instances_of(shared_.job.plan),
+      .numbers = {.forward = shared_.shape,
+                  .backward = shared_.backward_shape,
+                  .part = model_.chunks().front()->part(),
+                  .feeds_activations = shared_.job.plan.decoupled.ship_activations},
+      .rank = rank_});
   return &*crossing_;
 }
 

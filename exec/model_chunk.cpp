@@ -24,6 +24,17 @@ std::int64_t head_fetch_workspace(const ModelShape& shape, const ParameterTable&
          (head_is_embedding(table) ? fetch_workspace(shape, table.embedding_bundle) : 0);
 }
 
+std::string layer_name(std::size_t layer) { return "layers." + std::to_string(layer); }
+
+// The parts of a buffer, every number of which is in one of them.
+std::vector<HeldPart> all_of(std::int64_t size, std::vector<HeldPart> parts) {
+  const std::int64_t described =
+      std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
+                      [](std::int64_t sum, const HeldPart& held) { return sum + held.held.size; });
+  MEGATWIN_ASSERT(described == size, described, " of ", size);
+  return parts;
+}
+
 }  // namespace
 
 TokenBatch local_tokens(const ModelShape& shape, int context_member, const TokenBatch& whole) {
@@ -111,23 +122,33 @@ std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part
   const ModelChunk::Buffers buffers(shape, part);
   SavedParts parts(shape, tensor_member);
   for (std::size_t layer = 0; layer < buffers.layers.size(); ++layer) {
-    const std::string name = "layers." + std::to_string(layer);
     const ModelChunk::LayerBuffers& at = buffers.layers[layer];
     if (at.kept_input) {
-      parts.add_residual(name, *at.kept_input);
+      parts.add_residual(layer_name(layer), *at.kept_input);
     } else {
-      parts.add_layer(name, at.saved);
+      parts.add_layer(layer_name(layer), at.saved);
     }
   }
   if (buffers.head) {
     parts.add_head(*buffers.head);
   }
-  std::vector<HeldPart> all = parts.take();
-  const std::int64_t described =
-      std::accumulate(all.begin(), all.end(), std::int64_t{0},
-                      [](std::int64_t sum, const HeldPart& held) { return sum + held.held.size; });
-  MEGATWIN_ASSERT(described == buffers.activation, described, " of ", buffers.activation);
-  return all;
+  return all_of(buffers.activation, parts.take());
+}
+
+std::vector<HeldPart> gradient_input_parts(const ModelShape& shape, const ChunkPart& part,
+                                           int tensor_member) {
+  const ModelChunk::Buffers buffers(shape, part);
+  SavedParts parts(shape, tensor_member);
+  for (std::size_t layer = 0; layer < buffers.layers.size(); ++layer) {
+    parts.add_layer(layer_name(layer), buffers.layer_inputs[layer]);
+  }
+  if (buffers.head_input) {
+    parts.add_head(*buffers.head_input);
+  }
+  if (part.has_embedding) {
+    parts.add_whole_residual("dembedding", buffers.dembedding);
+  }
+  return all_of(buffers.gradient_input, parts.take());
 }
 
 ModelChunk::ModelChunk(const ModelChunkSetup& setup, const RankGroups& groups)
@@ -140,7 +161,7 @@ ModelChunk::ModelChunk(const ModelChunkSetup& setup, const RankGroups& groups)
                               .member = {.tensor = groups.tensor.member(),
                                          .expert = groups.expert.member(),
                                          .expert_tensor = groups.expert_tensor.member()}})),
-      parameters_(shape_, table_, {setup.seed, setup.forward_only}, groups_),
+      parameters_(shape_, table_, {setup.seed, setup.use}, groups_),
       buffers_(shape_, part_),
       sizes_(model_chunk_sizes(shape_, part_)) {}
 

@@ -41,12 +41,15 @@ ModelChunkSizes model_chunk_sizes(const ModelShape& shape, const ChunkPart& part
 // of it. Requires: no layer with experts.
 std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part,
                                   int tensor_member);
+// The same of what the gradients of the weights need.
+std::vector<HeldPart> gradient_input_parts(const ModelShape& shape, const ChunkPart& part,
+                                           int tensor_member);
 
 struct ModelChunkSetup {
   const ModelShape& shape;
   ChunkPart part;
   std::uint64_t seed = 1;
-  bool forward_only = false;  // Holds neither gradients nor optimizer state.
+  WeightUse use = WeightUse::Step;
 };
 
 class ModelChunk {
@@ -123,6 +126,8 @@ class ModelChunk {
   friend ModelChunkSizes model_chunk_sizes(const ModelShape& shape, const ChunkPart& part);
   friend std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part,
                                            int tensor_member);
+  friend std::vector<HeldPart> gradient_input_parts(const ModelShape& shape, const ChunkPart& part,
+                                                    int tensor_member);
 
   const ModelShape& shape_;
   RankGroups groups_;

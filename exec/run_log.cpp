@@ -75,6 +75,7 @@ void add_to(Hash& hash, const model::ProgramSpec& spec) {
   }
   if (spec.side == model::PipelineSide::Both) return;
   hash.add(static_cast<std::uint64_t>(spec.feed));
+  if (spec.weights_left > 0) hash.add(static_cast<std::uint64_t>(spec.weights_left));
   hash.add(static_cast<std::uint64_t>(spec.instances.forward));
   hash.add(static_cast<std::uint64_t>(spec.instances.backward));
   for (const model::SideCrossing& crossing : spec.crossings) {

@@ -39,28 +39,59 @@ void SavedParts::add_norm(const std::string& name, const NormPlaces& at) {
   add_tokens(name + ".inverse", at.inverse, 1);
 }
 
-void SavedParts::add_layer(const std::string& name, const LayerSaved& at) {
-  MEGATWIN_ASSERT(at.product.size > 0, name, " has experts");
+void SavedParts::add_qkv(const std::string& name, const Slice& place) {
   const std::int64_t queries = shape_.heads * shape_.head_dim;
   const std::int64_t keys = shape_.kv_heads * shape_.head_dim;
+  add_columns(name, place, {queries, keys, keys});
+}
+
+void SavedParts::add_up(const std::string& name, const Slice& place) {
+  if (shape_.gated) {
+    add_columns(name, place, {shape_.ffn, shape_.ffn});
+  } else {
+    add_columns(name, place, {shape_.ffn});
+  }
+}
+
+void SavedParts::add_layer(const std::string& name, const LayerSaved& at) {
+  MEGATWIN_ASSERT(at.product.size > 0, name, " has experts");
   add_norm(name + ".norm1", at.norm1);
-  add_copy(name + ".n1", at.n1, shape_.hidden);
-  add_columns(name + ".qkv", at.qkv, {queries, keys, keys});
-  add_columns(name + ".out", at.out, {queries});
+  add_whole_residual(name + ".n1", at.n1);
+  add_qkv(name + ".qkv", at.qkv);
+  add_columns(name + ".out", at.out, {shape_.heads * shape_.head_dim});
   add_columns(name + ".log_sums", at.log_sums, {shape_.heads});
   add_norm(name + ".norm2", at.norm2);
-  add_copy(name + ".n2", at.n2, shape_.hidden);
-  if (shape_.gated) {
-    add_columns(name + ".up", at.up, {shape_.ffn, shape_.ffn});
-  } else {
-    add_columns(name + ".up", at.up, {shape_.ffn});
-  }
+  add_whole_residual(name + ".n2", at.n2);
+  add_up(name + ".up", at.up);
   add_columns(name + ".product", at.product, {shape_.ffn});
+}
+
+void SavedParts::add_layer(const std::string& name, const LayerGradientInput& at) {
+  MEGATWIN_ASSERT(at.product.size > 0, name, " has experts");
+  add_norm(name + ".norm1", at.norm1);
+  add_residual(name + ".dn1", at.dn1);
+  add_whole_residual(name + ".n1", at.n1);
+  add_qkv(name + ".dqkv", at.dqkv);
+  add_columns(name + ".out", at.out, {shape_.heads * shape_.head_dim});
+  add_whole_residual(name + ".dout", at.dout);
+  add_norm(name + ".norm2", at.norm2);
+  add_residual(name + ".dn2", at.dn2);
+  add_whole_residual(name + ".n2", at.n2);
+  add_up(name + ".dup", at.dup);
+  add_columns(name + ".product", at.product, {shape_.ffn});
+  add_whole_residual(name + ".ddown", at.ddown);
 }
 
 void SavedParts::add_head(const HeadSaved& at) {
   add_norm("head.norm", at.norm);
-  add_copy("head.n", at.n, shape_.hidden);
+  add_whole_residual("head.n", at.n);
+  add_columns("head.dlogits", at.dlogits, {shape_.vocab});
+}
+
+void SavedParts::add_head(const HeadGradientInput& at) {
+  add_norm("head.norm", at.norm);
+  add_residual("head.dn", at.dn);
+  add_whole_residual("head.n", at.n);
   add_columns("head.dlogits", at.dlogits, {shape_.vocab});
 }
 

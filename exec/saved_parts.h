@@ -1,6 +1,6 @@
-// How the members of a tensor-parallel group share what a forward keeps and what crosses between
-// stages: along the sequence under sequence parallelism, along heads, widths and vocabulary as
-// their matrices are cut, or not at all.
+// How the members of a tensor-parallel group share what a forward keeps, what the gradients of the
+// weights need and what crosses between stages: along the sequence under sequence parallelism,
+// along heads, widths and vocabulary as their matrices are cut, or not at all.
 #ifndef MEGATWIN_EXEC_SAVED_PARTS_H_
 #define MEGATWIN_EXEC_SAVED_PARTS_H_
 
@@ -27,14 +27,22 @@ class SavedParts {
   void add_residual(const std::string& name, const Slice& place) {
     add_tokens(name, place, shape_.hidden);
   }
+  // (tokens, hidden), the same at all members.
+  void add_whole_residual(const std::string& name, const Slice& place) {
+    add_copy(name, place, shape_.hidden);
+  }
   // Requires: a dense layer.
   void add_layer(const std::string& name, const LayerSaved& at);
+  void add_layer(const std::string& name, const LayerGradientInput& at);
   void add_head(const HeadSaved& at);
+  void add_head(const HeadGradientInput& at);
 
   std::vector<HeldPart> take() { return std::move(parts_); }
 
  private:
   void add_norm(const std::string& name, const NormPlaces& at);
+  void add_qkv(const std::string& name, const Slice& place);
+  void add_up(const std::string& name, const Slice& place);
   // (local tokens, columns).
   void add_tokens(const std::string& name, const Slice& place, std::int64_t columns);
   // (tokens, columns), the same at all members.

@@ -1,7 +1,8 @@
 // What goes between the two sides of a decoupled pipeline while a step runs, as one rank takes
-// part. The ranks of a stage that run a micro-batch's forward feed those that run its backward:
-// each of these gets from each of those the numbers that it keeps itself, however the sides cut
-// them. What several ranks send for one task is one message to its Executor, when all has come.
+// part. The ranks of a stage that run a micro-batch's forward feed those that run its backward, and
+// these send back what the weight gradients need that are left to those: each rank gets from each
+// of the others the numbers that it keeps itself, however the sides cut them. What several ranks
+// send for one task is one message to its Executor, when all has come.
 #ifndef MEGATWIN_EXEC_SIDE_CROSSING_H_
 #define MEGATWIN_EXEC_SIDE_CROSSING_H_
 
@@ -19,15 +20,17 @@
 
 namespace megatwin::exec {
 
-// What a forward rank feeds, and how the ranks of each side hold it.
-struct FedNumbers {
+// What crosses for a micro-batch, and how the ranks of each side hold it.
+struct CrossingNumbers {
   const ModelShape& forward;
   const ModelShape& backward;
   ChunkPart part;
-  bool activations = false;  // Else the stage's input.
+  bool feeds_activations = false;  // Else the stage's input.
 };
-// By the tensor-parallel member of the forward side: what each sends to `backward_member`.
-std::vector<std::vector<NumberRun>> fed_runs(const FedNumbers& numbers, int backward_member);
+// By the tensor-parallel member of the forward side: what each feeds to `backward_member`.
+std::vector<std::vector<NumberRun>> fed_runs(const CrossingNumbers& numbers, int backward_member);
+// By that of the backward side: what each sends to `forward_member` for weight gradients.
+std::vector<std::vector<NumberRun>> left_runs(const CrossingNumbers& numbers, int forward_member);
 
 class SideCrossing {
  public:
@@ -36,31 +39,37 @@ class SideCrossing {
     const HostLayout& layout;
     const model::Program& program;
     model::SideInstances instances;
-    FedNumbers fed;  // Only while it is made.
+    CrossingNumbers numbers;  // Only while it is made.
     model::RankId rank;
   };
   // Everything else is borrowed.
   explicit SideCrossing(const Setup& setup);
 
-  // Sends what `producer` makes for the other side: of a forward the numbers that it feeds, of a
-  // backward none.
+  // Sends what `producer` made for the other side.
   void send(model::TaskId producer, std::span<const float> numbers);
+  // Says there that there is room when `producer` is done.
+  void make_room(model::TaskId producer);
   // Hands on what is complete, to this rank's own mailbox. To be called whenever something has
   // come.
   void advance();
 
  private:
-  // A member of the other side's tensor-parallel groups, in each of its instances.
+  // A member of the other side's tensor-parallel groups, in each of its instances, with what goes
+  // to it or comes from it.
   struct Peer {
     int tensor = 0;
-    std::vector<NumberRun> fed;
+    std::vector<NumberRun> sent, received;
   };
   struct Arrived {
     int letters = 0;
     std::vector<float> message;
   };
   bool is_forward() const { return program_.shape.side == model::PipelineSide::Forward; }
+  bool is_room(model::TaskId task) const {
+    return program_.tasks[static_cast<std::size_t>(task.value)].kind == model::TaskKind::Forward;
+  }
   model::RankId rank_of(int instance, const Peer& peer) const;
+  void send_to(const Peer& peer, const model::Message& message, std::span<const float> numbers);
   void take(const Peer& peer, const ByteVector& letter);
 
   HostWorld& world_;
@@ -68,10 +77,10 @@ class SideCrossing {
   const model::Program& program_;
   model::RankId rank_;
   model::RankCoordinates coordinates_;
-  int instances_;             // Of the other side.
-  std::size_t fed_size_ = 0;  // Numbers that a backward rank is fed for a micro-batch.
-  // Those that feed this rank or that it feeds, and all of them, which tell of room or are told.
-  std::vector<Peer> feeding_, all_;
+  int instances_;                  // Of the other side.
+  std::size_t received_size_ = 0;  // Numbers that a task of this rank waits for.
+  int num_sources_ = 0;            // Peers that they come from.
+  std::vector<Peer> peers_;
   std::map<model::TaskId, Arrived> arrived_;  // By the task that waits.
 };
 

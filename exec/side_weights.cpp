@@ -1,6 +1,8 @@
 #include "exec/side_weights.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "exec/chunk_parameters.h"
@@ -65,7 +67,93 @@ std::vector<WeightTransfer> received(const SideWeightsRequest& request, RankId f
   return transfers;
 }
 
+// The names of parameters whose gradients a side sums over the local tokens only.
+std::set<std::string> names_of_local_tokens(const SideWeightsRequest& request) {
+  std::set<std::string> names;
+  for (const ModelShape* shape : {&request.forward, &request.backward}) {
+    const ParameterTable table =
+        parameter_table({.shape = *shape, .part = request.part, .member = {}});
+    for (const Parameter& parameter : table.parameters) {
+      if (parameter.sees_local_tokens) names.insert(parameter.name);
+    }
+  }
+  return names;
+}
+
+// The forward ranks of one instance whose gradients a backward rank adds, the nearest first: those
+// of its own replica.
+std::vector<RankId> summed_by(const SideWeightsRequest& request, RankId backward_rank,
+                              int instance) {
+  const HostLayout& layout = request.layout;
+  model::RankCoordinates at = layout.coordinates(backward_rank);
+  const int members = request.forward.tensor;
+  const int nearest = at.tensor * members / request.backward.tensor;
+  std::vector<RankId> ranks;
+  for (int step = 0; step < members; ++step) {
+    at.tensor = (nearest + step) % members;
+    ranks.push_back(layout.rank_at({PipelineSide::Forward, instance}, at));
+  }
+  return ranks;
+}
+
+std::vector<WeightTransfer> added(const SideWeightsRequest& request, RankId backward_rank,
+                                  int instance) {
+  const std::vector<RankId> sources = summed_by(request, backward_rank, instance);
+  const std::set<std::string> local = names_of_local_tokens(request);
+  const int own = request.layout.coordinates(backward_rank).tensor;
+  const auto without_local = [&](std::vector<HeldPart> parts) {
+    std::erase_if(parts, [&](const HeldPart& part) { return local.count(part.name) > 0; });
+    return parts;
+  };
+  const std::vector<HeldPart> wanted = weights_of(request, backward_rank);
+  std::vector<std::vector<HeldPart>> held;
+  held.reserve(sources.size());
+  for (const RankId source : sources) held.push_back(weights_of(request, source));
+  std::vector<std::vector<HeldPart>> held_alike;
+  held_alike.reserve(held.size());
+  for (const auto& parts : held) held_alike.push_back(without_local(parts));
+  auto runs = runs_from(held_alike, without_local(wanted));
+  std::vector<WeightTransfer> transfers;
+  for (std::size_t source = 0; source < sources.size(); ++source) {
+    const int member = request.layout.coordinates(sources[source]).tensor;
+    if (member * request.backward.tensor / request.forward.tensor == own) {
+      std::vector<HeldPart> of_local = wanted;
+      std::erase_if(of_local, [&](const HeldPart& part) { return local.count(part.name) == 0; });
+      const auto more = runs_from({&held[source], 1}, of_local);
+      runs[source].insert(runs[source].end(), more.front().begin(), more.front().end());
+    }
+    if (!runs[source].empty()) transfers.push_back({sources[source], std::move(runs[source])});
+  }
+  std::sort(transfers.begin(), transfers.end(),
+            [](const WeightTransfer& a, const WeightTransfer& b) { return a.rank < b.rank; });
+  return transfers;
+}
+
 }  // namespace
+
+std::vector<WeightTransfer> gradient_transfers(const SideWeightsRequest& request) {
+  const HostLayout::Instance own = request.layout.instance(request.rank);
+  std::vector<WeightTransfer> transfers;
+  if (own.side == PipelineSide::Backward) {
+    for (int instance = own.number; instance < request.instances.forward;
+         instance += request.instances.backward) {
+      for (WeightTransfer& transfer : added(request, request.rank, instance)) {
+        transfers.push_back(std::move(transfer));
+      }
+    }
+    return transfers;
+  }
+  model::RankCoordinates at = request.layout.coordinates(request.rank);
+  for (int member = 0; member < request.backward.tensor; ++member) {
+    at.tensor = member;
+    const RankId rank = request.layout.rank_at(
+        {PipelineSide::Backward, own.number % request.instances.backward}, at);
+    for (WeightTransfer& transfer : added(request, rank, own.number)) {
+      if (transfer.rank == request.rank) transfers.push_back({rank, std::move(transfer.runs)});
+    }
+  }
+  return transfers;
+}
 
 std::vector<WeightTransfer> weight_transfers(const SideWeightsRequest& request) {
   const HostLayout::Instance own = request.layout.instance(request.rank);

@@ -1,5 +1,6 @@
 // Decoupled: which of the weights that the backward side stepped each of its ranks sends to the
-// forward side, and where they go there. Sides may cut the model in different ways.
+// forward side, and where they go there; and the way of the gradients that the forward side summed
+// to the ranks that step. Sides may cut the model in different ways.
 #ifndef MEGATWIN_EXEC_SIDE_WEIGHTS_H_
 #define MEGATWIN_EXEC_SIDE_WEIGHTS_H_
 
@@ -13,7 +14,8 @@
 
 namespace megatwin::exec {
 
-// With a rank of the other side; the runs are of ChunkParameters::weights() of both.
+// With a rank of the other side; the runs are of ChunkParameters::weights() of both, or of their
+// gradients().
 struct WeightTransfer {
   model::RankId rank;
   std::vector<NumberRun> runs;
@@ -31,6 +33,12 @@ struct SideWeightsRequest {
 // weights from backward instance i mod b: of a rank that holds the same if there is one, as there
 // always is where the sides are cut alike.
 std::vector<WeightTransfer> weight_transfers(const SideWeightsRequest& request);
+
+// What a forward rank sends, or a backward rank adds to its own; by rank. Each gradient goes the
+// way back of its weights; of a parameter of which all members of a group have the same gradient
+// each backward rank adds one, and where each member has summed over its own tokens, so that they
+// are summed over the group afterwards, one backward rank adds each. Requires: ZeRO stages 0 or 1.
+std::vector<WeightTransfer> gradient_transfers(const SideWeightsRequest& request);
 
 }  // namespace megatwin::exec
 

@@ -1,7 +1,6 @@
 #include "sim/decoupled/decoupled_instances.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <functional>
 #include <queue>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "model/assert.h"
+#include "model/program/pipeline_shape.h"
 
 namespace megatwin::sim {
 namespace {
@@ -70,12 +70,15 @@ struct Rank {
 class Simulation {
  public:
   explicit Simulation(const DecoupledSpec& spec)
-      : spec_(spec), num_stages_(static_cast<int>(spec.stages.size())) {
+      : spec_(spec),
+        num_stages_(static_cast<int>(spec.stages.size())),
+        weights_left_(weights_moved(spec)) {
     const auto num_ranks =
         static_cast<std::size_t>(spec.forward_instances + spec.backward_instances) *
         spec.stages.size();
     ranks_.resize(num_ranks);
     result_.ranks.resize(num_ranks);
+    result_.orders.resize(num_ranks);
     for (int rank = 0; rank < static_cast<int>(num_ranks); ++rank) {
       Rank& state = ranks_[static_cast<std::size_t>(rank)];
       const auto m = static_cast<std::size_t>(spec.micro_batches);
@@ -130,8 +133,7 @@ class Simulation {
 
   // Whether the forward side works out the weight gradients.
   bool leaves_weights(int micro_batch) const {
-    const auto up_to = [&](int n) { return std::floor(n * spec_.weight_share + 1e-9); };
-    return up_to(micro_batch + 1) > up_to(micro_batch);
+    return model::is_left(micro_batch, weights_left_, spec_.micro_batches);
   }
   bool feeds_input() const { return spec_.feed == DecoupledFeed::StageInput; }
 
@@ -378,7 +380,8 @@ class Simulation {
       push(sent.arrived, dual, Event::WeightInput, micro_batch);
       push(sent.arrived, rank, Event::InputSent, micro_batch);
     }
-    push(end, rank, Event::Released, micro_batch);
+    // The word that there is room goes behind the inputs that are on their way.
+    push(without_weights ? end : send(rank, kAcross, end, {}), rank, Event::Released, micro_batch);
   }
 
   // Runs a task from now on; its end.
@@ -388,6 +391,8 @@ class Simulation {
     report_of(rank).bubble += {now_ - state.idle_from};
     state.free = state.idle_from = now_ + duration.ns;
     report_of(rank).busy += duration;
+    result_.orders[static_cast<std::size_t>(rank)].push_back(
+        {static_cast<model::TaskKind>(kind), {micro_batch}, {0}});
     if (duration.ns > 0) {
       result_.timeline.push_back(
           {{rank}, Lane::Compute, kind, {micro_batch}, {0}, {now_}, {state.free}});
@@ -448,6 +453,7 @@ class Simulation {
 
   const DecoupledSpec& spec_;
   int num_stages_;
+  int weights_left_;
   Nanoseconds now_ = 0;
   std::vector<Rank> ranks_;
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;

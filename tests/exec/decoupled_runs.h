@@ -13,6 +13,7 @@
 #include "exec/model_state.h"
 #include "model/program/program_builder.h"
 #include "policies/replay.h"
+#include "sim/decoupled/decoupled_program.h"
 #include "sim/pipeline_simulation.h"
 #include "tests/exec/decision_runs.h"
 #include "tests/exec/train_tiny.h"
@@ -61,6 +62,33 @@ inline model::Plan with_instances(model::Plan plan, int forward, int backward) {
   plan.decoupled.forward.instances = forward;
   plan.decoupled.backward.instances = backward;
   return plan;
+}
+
+// So many micro-batches leave their weight gradients to the forward side, as a random cluster would
+// decide: the order that its forward ranks have where everything takes some time.
+inline void leave_weights(Random& random, exec::HostJob& job) {
+  const model::Plan& plan = job.plan;
+  sim::DecoupledSpec spec{.stages = {},
+                          .micro_batches = static_cast<int>(plan.num_micro_batches()),
+                          .forward_instances = plan.decoupled.forward.instances,
+                          .backward_instances = plan.decoupled.backward.instances,
+                          .feed = plan.decoupled.ship_activations
+                                      ? policies::DecoupledFeed::Activations
+                                      : policies::DecoupledFeed::StageInput};
+  const std::int64_t left = random.in(1, spec.micro_batches);
+  spec.weight_share = static_cast<double>(left) / spec.micro_batches;
+  for (std::size_t stage = 0; stage < static_cast<std::size_t>(plan.pipeline); ++stage) {
+    spec.stages.push_back({.forward = {random.in(1, 9)},
+                           .again = {random.in(1, 9)},
+                           .backward = {random.in(1, 9)},
+                           .backward_input = {random.in(1, 9)},
+                           .weight_on_forward = {random.in(1, 9)},
+                           .feed = {random.in(0, 9)},
+                           .weight_input = {random.in(0, 9)},
+                           .waiting_max = job.decided.fed_max[stage]});
+  }
+  job.decided.weights_left = static_cast<int>(left);
+  job.decided.forward_orders = sim::forward_orders(spec);
 }
 
 // The simulator, of the same programs, runs the same tasks of each role in the same order as every

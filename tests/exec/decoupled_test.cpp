@@ -201,7 +201,7 @@ TEST(Decoupled, ForwardRanksKeepWeightsOnly) {
   }
 }
 
-TEST(Decoupled, SaysWhatIsSimulatedOnly) {
+TEST(Decoupled, SaysWhatCannotRun) {
   const auto problems_of = [](const std::function<void(model::DecoupledPlan&)>& change) {
     TinyJob tiny(tiny_llama(), decoupled(one_f_one_b(2), SideFeed::StageInput));
     change(tiny.job.plan.decoupled);
@@ -216,8 +216,8 @@ TEST(Decoupled, SaysWhatIsSimulatedOnly) {
   };
   EXPECT_TRUE(problems_of([](auto& plan) { plan.forward.instances = 8; }).empty());
   says([](auto& plan) { plan.forward.instances = 9; }, "the micro-batches of a step (8)");
-  says([](auto& plan) { plan.balance_weights = true; }, "weight_gradients_on_forward");
-  says([](auto& plan) { plan.weight_share = 0.5; }, "weight_gradients_on_forward");
+  says([](auto& plan) { plan.balance_weights = true; }, "there is none, or not one for this plan");
+  EXPECT_TRUE(problems_of([](auto& plan) { plan.weight_share = 0.5; }).empty());
 }
 
 TEST(Decoupled, BothWorldsDecideAlike) {
@@ -226,15 +226,16 @@ TEST(Decoupled, BothWorldsDecideAlike) {
       TinyJob tiny(tiny_llama(), decoupled(one_f_one_b(p), feed));
       tiny.job.steps = 1;
       tiny.job.log = true;
-      tiny.job.fed_max.assign(static_cast<std::size_t>(p), 3);
+      tiny.job.decided.fed_max.assign(static_cast<std::size_t>(p), 3);
       tiny.job.hooks.before_task = tests::delays(static_cast<std::uint64_t>(p));
       expect_both_worlds_alike(tiny.job);
     }
   }
 }
 
-// Any number of instances, micro-batches and bound, groups of one or two ranks on either side, one
-// or two tasks issued ahead, random delays: nobody waits for ever, and both worlds do the same.
+// Any number of instances, micro-batches and bound, groups of one or two ranks on either side,
+// weight gradients left to the forward side and not, one or two tasks issued ahead, random delays:
+// nobody waits for ever, and both worlds do the same.
 TEST(Decoupled, InstancesDecideAlikeUnderRandomDelays) {
   for (const std::uint64_t seed : tests::seeds(200)) {
     SCOPED_TRACE(tests::rerun_line("exec_decision_test", seed));
@@ -252,8 +253,9 @@ TEST(Decoupled, InstancesDecideAlikeUnderRandomDelays) {
     tiny.job.log = true;
     tiny.job.executor.issue_depth = static_cast<int>(random.in(1, 2));
     for (int stage = 0; stage < plan.pipeline; ++stage) {
-      tiny.job.fed_max.push_back(static_cast<int>(random.in(0, 3)));
+      tiny.job.decided.fed_max.push_back(static_cast<int>(random.in(0, 3)));
     }
+    if (random.coin()) tests::leave_weights(random, tiny.job);
     tiny.job.hooks.before_task = tests::delays(seed);
     expect_both_worlds_alike(tiny.job);
     if (HasFatalFailure()) return;
@@ -267,7 +269,7 @@ TEST(Decoupled, OneCrossingLessGivesOtherDecisions) {
   TinyJob tiny(tiny_llama(), plan);
   tiny.job.steps = 1;
   tiny.job.log = true;
-  tiny.job.fed_max = {3, 3};
+  tiny.job.decided.fed_max = {3, 3};
   const HostResult host = run_host(tiny.job);
   ASSERT_FALSE(host.fault);
   const auto specs = host_program_specs(tiny.job);
