@@ -1,7 +1,5 @@
 #include "exec/host_job.h"
 
-#include <cmath>
-
 #include "exec/rank_model.h"
 #include "model/assert.h"
 #include "model/program/decoupled_sides.h"
@@ -50,22 +48,24 @@ model::ProgramSpec whole_pipeline(const HostJob& job, model::PipelineSide side) 
   return spec;
 }
 
-int weights_left(const HostJob& job) {
-  const double share = job.plan.decoupled.weight_share;
-  const auto micro_batches = static_cast<double>(job.plan.num_micro_batches());
-  return job.decided.weights_left.value_or(
-      static_cast<int>(std::floor(micro_batches * share + 1e-9)));
+// Of micro-batches whose weight gradients the forward side works out; 0 where that is none.
+double weight_share(const HostJob& job) {
+  const double share = job.decided.weight_share.value_or(job.plan.decoupled.weight_share);
+  const auto micro_batches = static_cast<int>(job.plan.num_micro_batches());
+  return model::left_of_first(micro_batches, share) > 0 ? share : 0;
 }
 
 // Of weight gradients that are left to the forward side.
 std::vector<std::string> left_problems(const HostJob& job) {
-  if (job.plan.decoupled.balance_weights && !job.decided.weights_left) {
+  if (job.plan.decoupled.balance_weights && !job.decided.weight_share) {
     return {
         "policy.weight_gradients_on_forward is auto, which is found by simulating the step on the "
         "machines of cluster: there is none, or not one for this plan (allowed: a share of the "
         "micro-batches from 0 to 1, or a cluster whose GPUs the plan uses)"};
   }
-  return weights_left_problems(job.transformer, job.plan, weights_left(job));
+  const auto micro_batches = static_cast<int>(job.plan.num_micro_batches());
+  return weights_left_problems(job.transformer, job.plan,
+                               model::left_of_first(micro_batches, weight_share(job)));
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ std::vector<model::ProgramSpec> host_program_specs(const HostJob& job) {
                                           ? model::SideFeed::Activations
                                           : model::SideFeed::StageInput,
                               .instances = instances_of(job.plan),
-                              .weights_left = weights_left(job),
+                              .weight_share = weight_share(job),
                               .forward_orders = job.decided.forward_orders};
   MEGATWIN_ASSERT(
       job.decided.fed_max.empty() || std::ssize(job.decided.fed_max) == job.plan.pipeline,

@@ -30,7 +30,7 @@ RankModel::RankModel(const Setup& setup, const RankGroups& groups,
   if (plan) {
     memory_ = RankMemory(*plan);
   }
-  const bool has_gradients = setup.program.shape.weights_left > 0;
+  const bool has_gradients = setup.program.shape.weight_share > 0;
   const WeightUse use = side_ != model::PipelineSide::Forward ? WeightUse::Step
                         : has_gradients                       ? WeightUse::Gradient
                                                               : WeightUse::Read;

@@ -51,8 +51,7 @@ std::vector<ProgramSpec> decoupled_sides(const DecoupledSides& sides) {
                   sides.forward.pipeline, " and ", sides.backward.pipeline, " stages");
   MEGATWIN_ASSERT(instance_problems(sides.forward.micro_batches, sides.instances).empty());
   const int most = (sides.forward.micro_batches - 1) / sides.instances.backward + 1;
-  MEGATWIN_ASSERT(sides.weights_left >= 0 && sides.weights_left <= sides.forward.micro_batches,
-                  sides.weights_left);
+  MEGATWIN_ASSERT(sides.weight_share >= 0 && sides.weight_share <= 1, sides.weight_share);
   std::vector<SideCrossing> crossings = sides.crossings;
   for (SideCrossing& crossing : crossings) {
     if (sides.feed == SideFeed::StageInput || crossing.fed_max >= most) crossing.fed_max = 0;
@@ -65,14 +64,14 @@ std::vector<ProgramSpec> decoupled_sides(const DecoupledSides& sides) {
     spec.feed = sides.feed;
     spec.crossings = crossings;
     spec.instances = sides.instances;
-    spec.weights_left = sides.weights_left;
+    spec.weight_share = sides.weight_share;
     // Transfers run beside compute. The collectives of a lone chunk begin and end alike with and
     // without overlap.
     spec.overlap_p2p = true;
     spec.overlap_grad_reduce = spec.overlap_param_gather = false;
     spec.overlap_slowdown = 0;
     for (StageCost& stage : spec.stages) {
-      side == PipelineSide::Forward ? keep_forwards(sides.weights_left > 0, stage)
+      side == PipelineSide::Forward ? keep_forwards(sides.weight_share > 0, stage)
                                     : keep_backwards(sides.feed, stage);
     }
     for (spec.instance = 0; spec.instance < sides.instances.of(side); ++spec.instance) {

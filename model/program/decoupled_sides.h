@@ -18,9 +18,9 @@ namespace megatwin::model {
 struct DecidedSides {
   // By stage, SideCrossing::fed_max; empty: any number.
   std::vector<int> fed_max;
-  // Micro-batches whose weight gradients the forward side works out; which ones: is_left().
-  // Nothing: nobody decided.
-  std::optional<int> weights_left;
+  // Share of the micro-batches whose weight gradients the forward side works out; which ones:
+  // is_left(). Nothing: nobody decided.
+  std::optional<double> weight_share;
   // Then the order of each forward rank, instance by instance and stage by stage; empty: after all
   // forwards.
   std::vector<std::vector<std::string>> forward_orders;
@@ -33,7 +33,7 @@ struct DecoupledSides {
   SideFeed feed = SideFeed::StageInput;
   std::vector<SideCrossing> crossings;  // By stage, or empty.
   SideInstances instances;
-  int weights_left = 0;                                  // These and …
+  double weight_share = 0;                               // These and …
   std::vector<std::vector<std::string>> forward_orders;  // … these as in DecidedSides.
 };
 

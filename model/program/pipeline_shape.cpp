@@ -63,16 +63,15 @@ PipelineShape side_shape(const ProgramSpec& spec, PipelineSide side, int instanc
           .side = side,
           .instance = instance,
           .instances = instances,
-          .weights_left = spec.weights_left,
-          .all = spec.weights_left > 0 ? spec.micro_batches : 0};
+          .weight_share = spec.weight_share};
 }
 
 int PipelineShape::left_before(int n) const {
-  if (weights_left == 0) {
+  if (weight_share == 0) {
     return 0;
   }
   if (instances == 1) {
-    return static_cast<int>(std::int64_t{n} * weights_left / all);
+    return left_of_first(n, weight_share);
   }
   int count = 0;
   for (int place = 0; place < n; ++place) {

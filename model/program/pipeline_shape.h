@@ -4,8 +4,8 @@
 #ifndef MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_
 #define MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_
 
+#include <cmath>
 #include <compare>
-#include <cstdint>
 
 #include "model/ids.h"
 #include "model/program/program_spec.h"
@@ -19,10 +19,13 @@ enum class ChunkPlacement {
   Fold,        // v = 2; chunk 0 of stage s up to p−1, then back: chunk 1 of stage 2p−1−s.
 };
 
-// Whether the forward side works out the weight gradients of micro-batch n, where it does so for
-// `left` of `all`: evenly spread, the last one included.
-constexpr bool is_left(std::int64_t n, std::int64_t left, std::int64_t all) {
-  return (n + 1) * left / all > n * left / all;
+// Of the first n micro-batches of a step, how many leave their weight gradients to the forward side
+// where that has a share of all: evenly spread. A whole number within rounding counts as one.
+inline int left_of_first(int n, double share) {
+  return static_cast<int>(std::floor(n * share + 1e-9));
+}
+inline bool is_left(MicroBatchId micro_batch, double share) {
+  return left_of_first(micro_batch.value + 1, share) > left_of_first(micro_batch.value, share);
 }
 
 struct PipelineShape {
@@ -35,10 +38,9 @@ struct PipelineShape {
   // Of an instance of a side: its micro-batches are `instance`, `instance` + `instances` and so on.
   int instance = 0;
   int instances = 1;
-  // Decoupled: `weights_left` of all micro-batches of the step, `all`, leave their weight gradients
-  // to the forward side.
-  int weights_left = 0;
-  int all = 0;
+  // Decoupled: of all micro-batches of the step that leave their weight gradients to the forward
+  // side.
+  double weight_share = 0;
 
   friend constexpr auto operator<=>(const PipelineShape&, const PipelineShape&) = default;
 
@@ -63,19 +65,19 @@ struct PipelineShape {
   // the forwards.
   int phases() const {
     if (side == PipelineSide::Forward) {
-      return weights_left > 0 ? 2 : 1;
+      return weight_share > 0 ? 2 : 1;
     }
     return split_backward ? 3 : 2;
   }
   bool leaves(MicroBatchId micro_batch) const {
-    return weights_left > 0 && is_left(micro_batch.value, weights_left, all);
+    return weight_share > 0 && is_left(micro_batch, weight_share);
   }
   // Of this pipeline's own before place `n`: how many are left to the forward side.
   int left_before(int n) const;
   // All micro-batches of one (phase, chunk) are a row of tasks, which cost alike; a backward side
   // has a row of its own for those that leave their weight gradients.
   int num_rows() const {
-    return phases() * model_chunks + (side == PipelineSide::Backward && weights_left > 0 ? 1 : 0);
+    return phases() * model_chunks + (side == PipelineSide::Backward && weight_share > 0 ? 1 : 0);
   }
   int row_of(const Task& task) const {
     const bool is_own = side == PipelineSide::Backward && task.kind == TaskKind::BackwardInput;
@@ -110,7 +112,7 @@ struct PipelineShape {
   }
   Task task(TaskId id) const {
     const int row = id.value / micro_batches;
-    if (weights_left > 0 && row > 0) {
+    if (weight_share > 0 && row > 0) {
       return left_task(id);
     }
     return {

@@ -117,8 +117,8 @@ struct ProgramSpec {
   std::vector<SideCrossing> crossings;
   SideInstances instances;
   int instance = 0;  // Of this side. `micro_batches` are those of all instances.
-  // So many of them, evenly spread, leave their weight gradients to the forward side.
-  int weights_left = 0;
+  // Share of them that leaves its weight gradients to the forward side; which ones: is_left().
+  double weight_share = 0;
 
   PipelineHop hop(int boundary) const {
     return hops.empty() ? PipelineHop{send_activation, send_gradient}

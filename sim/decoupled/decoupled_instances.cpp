@@ -1,7 +1,6 @@
 #include "sim/decoupled/decoupled_instances.h"
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <queue>
 #include <tuple>
@@ -56,10 +55,9 @@ struct Rank {
   Nanoseconds free = 0;       // When its lane may go on.
   Nanoseconds idle_from = 0;  // Up to where its time is accounted for.
   Nanoseconds send_free[kNumSendLanes] = {0, 0};
-  std::vector<char> there, gradient_there;             // Inputs by micro-batch …
-  std::vector<Transfer> input, gradient;               // … and how they came.
-  std::vector<std::pair<int, Transfer>> weight_tasks;  // Arrived at a forward rank.
-  std::deque<Transfer> weight_inputs;                  // On their way.
+  std::vector<char> there, gradient_there;              // Inputs by micro-batch …
+  std::vector<Transfer> input, gradient, weight_input;  // … and how they came.
+  std::vector<std::pair<int, Transfer>> weight_tasks;   // Arrived at a forward rank.
   std::size_t weight_tasks_done = 0;
   int next = 0;            // Of its own micro-batches.
   bool ran_again = false;  // The forward of `next`.
@@ -70,9 +68,7 @@ struct Rank {
 class Simulation {
  public:
   explicit Simulation(const DecoupledSpec& spec)
-      : spec_(spec),
-        num_stages_(static_cast<int>(spec.stages.size())),
-        weights_left_(weights_moved(spec)) {
+      : spec_(spec), num_stages_(static_cast<int>(spec.stages.size())) {
     const auto num_ranks =
         static_cast<std::size_t>(spec.forward_instances + spec.backward_instances) *
         spec.stages.size();
@@ -86,6 +82,7 @@ class Simulation {
       state.gradient_there.assign(m, 0);
       state.input.resize(m);
       state.gradient.resize(m);
+      state.weight_input.resize(m);
       DecoupledRank& report = result_.ranks[static_cast<std::size_t>(rank)];
       report.forward_side = is_forward(rank);
       report.stage = {rank % num_stages_};
@@ -133,7 +130,7 @@ class Simulation {
 
   // Whether the forward side works out the weight gradients.
   bool leaves_weights(int micro_batch) const {
-    return model::is_left(micro_batch, weights_left_, spec_.micro_batches);
+    return model::is_left({micro_batch}, spec_.weight_share);
   }
   bool feeds_input() const { return spec_.feed == DecoupledFeed::StageInput; }
 
@@ -173,8 +170,7 @@ class Simulation {
         rank.gradient_there[index] = 1;
         break;
       case Event::WeightInput:
-        rank.weight_tasks.emplace_back(now.micro_batch, rank.weight_inputs.front());
-        rank.weight_inputs.pop_front();
+        rank.weight_tasks.emplace_back(now.micro_batch, rank.weight_input[index]);
         count_weight_inputs(now.rank, 1);
         break;
       case Event::FeedSent:
@@ -376,7 +372,7 @@ class Simulation {
     if (without_weights) {
       const Transfer sent{end, send(rank, kAcross, end, costs(rank).weight_input)};
       const int dual = forward_rank(micro_batch, stage);
-      rank_at(dual).weight_inputs.push_back(sent);
+      rank_at(dual).weight_input[index] = sent;
       push(sent.arrived, dual, Event::WeightInput, micro_batch);
       push(sent.arrived, rank, Event::InputSent, micro_batch);
     }
@@ -453,7 +449,6 @@ class Simulation {
 
   const DecoupledSpec& spec_;
   int num_stages_;
-  int weights_left_;
   Nanoseconds now_ = 0;
   std::vector<Rank> ranks_;
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;

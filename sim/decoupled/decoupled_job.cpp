@@ -248,7 +248,7 @@ model::DecidedSides decided_sides(const Job& job) {
   }
   const DecoupledSpec spec = price_decoupled(job).spec;
   model::DecidedSides decided{
-      .fed_max = {}, .weights_left = weights_moved(spec), .forward_orders = forward_orders(spec)};
+      .fed_max = {}, .weight_share = spec.weight_share, .forward_orders = forward_orders(spec)};
   for (const DecoupledStage& stage : spec.stages) decided.fed_max.push_back(stage.waiting_max);
   return decided;
 }

@@ -116,7 +116,7 @@ std::vector<ProgramSpec> sides_of(const DecoupledSpec& spec) {
                   .micro_batches = spec.micro_batches},
       .feed = again ? model::SideFeed::StageInput : model::SideFeed::Activations,
       .instances = {spec.forward_instances, spec.backward_instances},
-      .weights_left = weights_moved(spec),
+      .weight_share = weights_moved(spec) > 0 ? spec.weight_share : 0,
       .forward_orders = forward_orders(spec)};
   sides.backward = sides.forward;
   for (std::size_t s = 0; s < spec.stages.size(); ++s) {

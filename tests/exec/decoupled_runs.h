@@ -87,7 +87,7 @@ inline void leave_weights(Random& random, exec::HostJob& job) {
                            .weight_input = {random.in(0, 9)},
                            .waiting_max = job.decided.fed_max[stage]});
   }
-  job.decided.weights_left = static_cast<int>(left);
+  job.decided.weight_share = spec.weight_share;
   job.decided.forward_orders = sim::forward_orders(spec);
 }
 

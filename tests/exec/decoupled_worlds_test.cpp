@@ -107,7 +107,7 @@ TEST(DecoupledWorlds, GetTheSameProgramsOfTheSameScenario) {
     EXPECT_EQ(policies::schedule_orders(simulated), policies::schedule_orders(trained));
     ASSERT_FALSE(HasFailure()) << scenario;
     (simulated.front().crossing(0).fed_max > 0 ? bounded : free) += 1;
-    with_weights_left += simulated.front().weights_left > 0 ? 1 : 0;
+    with_weights_left += simulated.front().weight_share > 0 ? 1 : 0;
   }
   if (std::getenv("MEGATWIN_SEED") == nullptr) {
     EXPECT_GT(bounded, 5);

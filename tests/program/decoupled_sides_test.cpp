@@ -126,7 +126,7 @@ TEST(DecoupledSides, ProgramsAgreeOnEveryCrossing) {
         for (int bound = 0; bound <= 2; ++bound) {
           for (int left = 0; left <= m; ++left) {
             DecoupledSides sides = sides_of(p, m, {a, b}, feed, bound);
-            sides.weights_left = left;
+            sides.weight_share = static_cast<double>(left) / m;
             const auto specs = decoupled_sides(sides);
             const auto programs = build_programs(specs);
             Counted counted;
@@ -157,7 +157,7 @@ TEST(DecoupledSides, ProgramsAgreeOnEveryCrossing) {
 // after all forwards. Seven micro-batches of which three are left: the third, fifth and last.
 TEST(DecoupledSides, ForwardRanksMayWorkOutWeightGradients) {
   DecoupledSides sides = sides_of(1, 7, {1, 1}, SideFeed::Activations, 0);
-  sides.weights_left = 3;
+  sides.weight_share = 3.0 / 7;
   const auto specs = decoupled_sides(sides);
   EXPECT_EQ(specs[0].stages.front().gradients.value, 50);
   EXPECT_GT(specs[0].stages.front().chunks.front().backward_weight.ns, 0);
