@@ -8,6 +8,7 @@
 
 #include "exec/model_chunk.h"
 #include "exec/parameter_table.h"
+#include "exec/side_crossing.h"
 #include "exec/side_weights.h"
 #include "model/program/program_spec.h"
 #include "tests/exec/tiny_jobs.h"
@@ -177,6 +178,38 @@ TEST(SideWeights, OfTwiceAsManyForwardRanksComeFromOneEach) {
     ASSERT_EQ(transfers.size(), 1u);
     EXPECT_EQ(transfers.front().rank.value, 4 + rank / 2);
   }
+}
+
+// The stage's input without sequence parallelism, which all have: two backward ranks hear of the
+// first and the third of four forward ranks, four hear of the nearer of two. With it each of two
+// backward ranks has the tokens of two forward ranks, and each of four a half of one's.
+TEST(SideCrossing, CopiesComeFromTheNearestAndSharesFromTheirOwners) {
+  const auto sources_of = [](int forward, int backward, int member, bool sequence_parallel) {
+    Plan plan = sides(forward, backward);
+    plan.sequence_parallel = sequence_parallel;
+    const ModelShape of_forward =
+        model_shape(tests::tiny_gpt(), side_plan(plan, PipelineSide::Forward));
+    const ModelShape of_backward =
+        model_shape(tests::tiny_gpt(), side_plan(plan, PipelineSide::Backward));
+    const auto runs = fed_runs(
+        {.forward = of_forward, .backward = of_backward, .part = {.num_layers = 1}}, member);
+    std::vector<int> sources;
+    std::int64_t numbers = 0;
+    for (int source = 0; source < std::ssize(runs); ++source) {
+      const auto& sent = runs[static_cast<std::size_t>(source)];
+      if (!sent.empty()) sources.push_back(source);
+      for (const NumberRun& run : sent) numbers += run.size;
+    }
+    EXPECT_EQ(numbers, of_backward.message_size());
+    return sources;
+  };
+  EXPECT_EQ(sources_of(4, 2, 0, false), std::vector<int>{0});
+  EXPECT_EQ(sources_of(4, 2, 1, false), std::vector<int>{2});
+  EXPECT_EQ(sources_of(2, 4, 1, false), std::vector<int>{0});
+  EXPECT_EQ(sources_of(2, 4, 2, false), std::vector<int>{1});
+  EXPECT_EQ(sources_of(2, 2, 1, false), std::vector<int>{1});
+  EXPECT_EQ(sources_of(4, 2, 1, true), (std::vector<int>{2, 3}));
+  EXPECT_EQ(sources_of(2, 4, 3, true), std::vector<int>{1});
 }
 
 }  // namespace
