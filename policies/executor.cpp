@@ -125,7 +125,9 @@ void Executor::on_event(const ExecutorEvent& event) {
       break;
     case ExecutorEventKind::GatherDone: {
       const std::int32_t first = event.id * program_->shape.micro_batches;
-      for (std::int32_t n = 0; n < program_->shape.micro_batches; ++n) {
+      const bool is_forward_side = program_->shape.side == model::PipelineSide::Forward;
+      const int waiting = is_forward_side ? program_->num_tasks() : program_->shape.micro_batches;
+      for (std::int32_t n = 0; n < waiting; ++n) {
         satisfy({first + n});
       }
       break;

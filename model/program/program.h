@@ -51,7 +51,7 @@ struct Program {
   std::vector<std::uint32_t> successor_begin;
   std::vector<TaskId> successors;
   // How many things task t waits for: tasks of this rank, one message, one from the other side, and
-  // in a forward (or its recompute) the parameters of its chunk.
+  // in a forward (or its recompute), on a forward side in every task, the parameters of its chunk.
   std::vector<std::uint8_t> num_waits;
   std::vector<Message> sends;     // What task t sends when done, and where.
   std::vector<Message> receives;  // What task t waits for, and from where.

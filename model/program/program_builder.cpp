@@ -108,8 +108,11 @@ std::vector<Row> make_rows(const PipelineShape& shape, StageId stage) {
       const std::int32_t predecessor_row = predecessor.value / shape.micro_batches;
       rows[static_cast<std::size_t>(predecessor_row)].successor_rows.push_back(index);
     }
+    // A forward side does nothing before it has its weights.
+    const bool waits_for_weights =
+        shape.phase_of(row.first.kind) == 0 || shape.side == PipelineSide::Forward;
     row.num_waits = static_cast<int>(before.size()) + (row.receive.exists() ? 1 : 0) +
-                    (shape.phase_of(row.first.kind) == 0 ? 1 : 0);
+                    (waits_for_weights ? 1 : 0);
   }
   return rows;
 }

@@ -202,7 +202,8 @@ std::vector<model::EventRecord> tasks_of(const DecoupledResult& result) {
 // nanosecond, every task of it, and the same parts of it on every rank; with weight gradients left
 // to the forward ranks in the order in which they ran them there.
 TEST(DecoupledPipeline, BothEnginesAgree) {
-  for (const std::uint64_t seed : tests::seeds(500)) {
+  // In the 2384th a weight gradient is worked out before its rank has its weights, if it may.
+  for (const std::uint64_t seed : tests::seeds(3000)) {
     Random random(seed);
     SCOPED_TRACE(tests::rerun_line("sim_unit_test", seed));
     DecoupledSpec spec = any_instances(random);
