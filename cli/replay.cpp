@@ -41,7 +41,7 @@ model::Result<ReplayInput> read_input(const ReplayArguments& arguments) {
   input.job.plan = scenario.jobs.front().plan;
   input.job.experts = exec::expert_settings(scenario.training);
   input.job.orders = input.job.plan.orders;
-  input.job.fed_max = sim::fed_bounds(scenario.jobs.front());
+  input.job.decided = sim::decided_sides(scenario.jobs.front());
   if (input.log.policy != "list") {
     MEGATWIN_TRY(input.policy, policy_of(input.job.plan));
   }

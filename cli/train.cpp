@@ -65,13 +65,12 @@ void write_records(const TrainArguments& arguments, const TrainInput& input,
   for (const exec::HostRankReport& rank : result.host.ranks) {
     timeline.insert(timeline.end(), rank.timeline.begin(), rank.timeline.end());
   }
-  write_file(
-      arguments.trace,
-      perfetto_trace({.name = input.name,
-                      .world = "run on the host",
-                      .plan = job.plan,
-                      .timeline = timeline,
-                      .ranks_per_stage = job.plan.tensor * job.plan.context * job.plan.data}));
+  const exec::HostLayout layout(job.plan);
+  write_file(arguments.trace, perfetto_trace({.name = input.name,
+                                              .world = "run on the host",
+                                              .plan = job.plan,
+                                              .timeline = timeline,
+                                              .layout = &layout}));
 }
 
 int refuse(const TrainArguments& arguments, const std::vector<std::string>& reasons,

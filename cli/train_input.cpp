@@ -60,7 +60,7 @@ model::Result<TrainInput> read_train_input(const TrainArguments& arguments) {
       .plan = job.plan,
       .data = scenario.data,
       .settings = scenario.training,
-      .fed_max = sim::fed_bounds(job),
+      .decided = sim::decided_sides(job),
       .executor = {.issue_depth = job.plan.issue_depth, .receive_slots = job.plan.receive_slots},
       .log = !arguments.log.empty(),
       .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,

@@ -16,6 +16,11 @@ int replica_of(const ParameterUnit& unit, const ReplicaMember& member) {
   return unit.experts ? member.expert_data : member.data;
 }
 
+// The places of a unit whose weights lie here.
+Slice weights_slice(const ModelShape& shape, const ParameterUnit& unit, int replica) {
+  return shape.shards_weights() ? shard_of_unit(shape, unit, replica) : unit.place;
+}
+
 // `place`, which counts from the begin of the chunk, counted from that of the bundle.
 Slice in_bundle(const ParameterBundle& bundle, const Slice& place) {
   return {place.offset - bundle.place.offset, place.size};
@@ -32,11 +37,31 @@ HeldSizes held_sizes(const ModelShape& shape, const ParameterTable& table,
   HeldSizes sizes;
   for (const ParameterUnit& unit : table.units) {
     const std::int64_t shard = shard_of_unit(shape, unit, replica_of(unit, member)).size;
-    sizes.weights += shape.shards_weights() ? shard : unit.place.size;
+    sizes.weights += weights_slice(shape, unit, replica_of(unit, member)).size;
     sizes.gradients += shape.shards_gradients() ? shard : unit.place.size;
     sizes.stepped += shape.zero_stage > 0 ? shard : unit.place.size;
   }
   return sizes;
+}
+
+std::vector<HeldPart> held_weights(const ModelShape& shape, const ParameterTable& table,
+                                   const ReplicaMember& member) {
+  std::vector<HeldPart> parts;
+  Layout buffer;
+  for (const ParameterUnit& unit : table.units) {
+    const Slice places = weights_slice(shape, unit, replica_of(unit, member));
+    const Slice at = buffer.take(places.size);
+    for (const Parameter& parameter : table.parameters) {
+      const Slice here = common(parameter.place, places);
+      if (here.size == 0) continue;
+      parts.push_back({.name = parameter.name,
+                       .part = parameter,
+                       .held = {here.offset - parameter.place.offset, here.size},
+                       .at = at.offset + parameter.place.offset - places.offset,
+                       .stride = parameter.columns});
+    }
+  }
+  return parts;
 }
 
 std::int64_t fetch_workspace(const ModelShape& shape, const ParameterBundle& bundle) {
@@ -54,7 +79,7 @@ ChunkParameters::ChunkParameters(const ModelShape& shape, const ParameterTable& 
   const ReplicaMember member{groups.data.member(), groups.expert_data.member()};
   const HeldSizes sizes = held_sizes(shape, table, member);
   weights_.resize(static_cast<std::size_t>(sizes.weights));
-  gradients_.resize(static_cast<std::size_t>(use.forward_only ? 0 : sizes.gradients));
+  gradients_.resize(static_cast<std::size_t>(use.use == WeightUse::Read ? 0 : sizes.gradients));
   Layout weights;
   Layout gradients;
   for (const ParameterUnit& unit : table.units) {
@@ -63,10 +88,13 @@ ChunkParameters::ChunkParameters(const ModelShape& shape, const ParameterTable& 
     HeldUnit& held = units_.emplace_back();
     held.experts = unit.experts;
     held.stepped = stepped_slice(shape, unit, replica);
-    held.weights_at = shape.shards_weights() ? shard : unit.place;
+    held.weights_at = weights_slice(shape, unit, replica);
     held.gradients_at = shape.shards_gradients() ? shard : unit.place;
-    if (use.forward_only) {
-      held.stepped = held.gradients_at = {unit.place.offset, 0};
+    if (use.use != WeightUse::Step) {
+      held.stepped = {unit.place.offset, 0};
+    }
+    if (use.use == WeightUse::Read) {
+      held.gradients_at = {unit.place.offset, 0};
     }
     held.weights = weights.take(held.weights_at.size).of(std::span<float>(weights_));
     held.gradients = gradients.take(held.gradients_at.size).of(std::span<float>(gradients_));

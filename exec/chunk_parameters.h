@@ -11,6 +11,7 @@
 #include "exec/model_shape.h"
 #include "exec/parameter_table.h"
 #include "exec/rank_group.h"
+#include "exec/reshard.h"
 #include "exec/slice.h"
 
 namespace megatwin::exec {
@@ -38,16 +39,27 @@ struct ReplicaMember {
 HeldSizes held_sizes(const ModelShape& shape, const ParameterTable& table,
                      const ReplicaMember& member);
 
+// What of each parameter the weights of a chunk have, ChunkParameters::weights(), and where.
+std::vector<HeldPart> held_weights(const ModelShape& shape, const ParameterTable& table,
+                                   const ReplicaMember& member);
+
 // Of the workspace that fetch() and gradient_buffer() take for a bundle.
 std::int64_t fetch_workspace(const ModelShape& shape, const ParameterBundle& bundle);
 std::int64_t gradient_workspace(const ModelShape& shape, const ParameterBundle& bundle);
 
+// What a rank does with its weights.
+enum class WeightUse : std::uint8_t {
+  Read,      // Holds neither gradients nor optimizer state.
+  Gradient,  // Sums gradients that other ranks step.
+  Step,
+};
+
 class ChunkParameters {
  public:
-  // All weights start from `seed`. Of a forward only there are neither gradients nor steps.
+  // All weights start from `seed`.
   struct Use {
     std::uint64_t seed = 1;
-    bool forward_only = false;
+    WeightUse use = WeightUse::Step;
   };
   // Shape and table are borrowed.
   ChunkParameters(const ModelShape& shape, const ParameterTable& table, const Use& use,

@@ -110,10 +110,10 @@ void HostBackend::run_task(TaskId id) {
     setup_.job.hooks.before_task(moment);
   }
   const std::vector<float> input = take_input(id);
-  const bool crosses = setup_.program.crosses(id);
+  const bool feeds = setup_.program.feeds(id);
   const bool feeds_input =
       task.kind == TaskKind::Forward && !setup_.job.plan.decoupled.ship_activations;
-  if (crosses && feeds_input) {
+  if (feeds && feeds_input) {
     cross(id, input);
   }
   setup_.world.set_computes(setup_.rank, true);
@@ -129,8 +129,11 @@ void HostBackend::run_task(TaskId id) {
     const int place = setup_.program.shape.place_of(task.micro_batch);
     losses_[static_cast<std::size_t>(place)] = *outcome.loss;
   }
-  if (crosses && !feeds_input) {
-    cross(id, std::move(outcome.crossing));
+  if (feeds && !feeds_input) {
+    cross(id, outcome.crossing);
+  }
+  if (setup_.program.makes_room(id)) {
+    setup_.crossing->make_room(id);
   }
   if (outcome.message.empty()) {
     return;
@@ -180,16 +183,9 @@ void HostBackend::end_step() {
   }
 }
 
-void HostBackend::cross(TaskId producer, std::vector<float> message) {
+void HostBackend::cross(TaskId producer, std::span<const float> numbers) {
   MEGATWIN_ASSERT(may_cross_[static_cast<std::size_t>(producer.value)], producer.value);
-  const Message& crossing = setup_.program.crossings[static_cast<std::size_t>(producer.value)];
-  const RankId other = on_other_side(crossing);
-  if (message.empty()) {
-    setup_.world.post(other,
-                      {.kind = ExecutorEventKind::MessageArrived, .id = crossing.task.value});
-  } else {
-    setup_.world.deliver(other, crossing.task, std::move(message));
-  }
+  setup_.crossing->send(producer, numbers);
 }
 
 void HostBackend::note_event(const ExecutorEvent& event) {
@@ -228,9 +224,10 @@ void HostBackend::record(model::Lane lane, model::EventKind kind, const Task& ta
 
 std::vector<float> HostBackend::take_input(TaskId id) {
   const Task& task = setup_.program.tasks[static_cast<std::size_t>(id.value)];
-  const bool has_none = task.kind == TaskKind::Recompute
-                            ? !setup_.program.awaits_crossing(id)
-                            : task.kind == TaskKind::BackwardWeight || is_first_of_pipeline(task);
+  const bool from_other_side =
+      task.kind == TaskKind::Recompute || task.kind == TaskKind::BackwardWeight;
+  const bool has_none =
+      from_other_side ? !setup_.program.awaits_crossing(id) : is_first_of_pipeline(task);
   if (has_none) {
     return {};
   }
@@ -241,16 +238,6 @@ RankId HostBackend::at_stage(model::StageId stage) const {
   model::RankCoordinates coordinates = coordinates_;
   coordinates.pipeline = stage.value;
   return setup_.layout.rank_at(setup_.layout.instance(setup_.rank), coordinates);
-}
-
-RankId HostBackend::on_other_side(const Message& crossing) const {
-  const bool is_forward = setup_.program.shape.side == model::PipelineSide::Forward;
-  model::RankCoordinates coordinates = coordinates_;
-  coordinates.pipeline = crossing.stage.value;
-  return setup_.layout.rank_at(
-      {is_forward ? model::PipelineSide::Backward : model::PipelineSide::Forward,
-       crossing.instance},
-      coordinates);
 }
 
 // The first forward reads tokens, the first backward starts from the loss.

@@ -19,6 +19,7 @@
 #include "exec/norm_exchange.h"
 #include "exec/rank_model.h"
 #include "exec/replica_exchange.h"
+#include "exec/side_crossing.h"
 #include "model/program/event_record.h"
 #include "model/program/program.h"
 #include "policies/backend.h"
@@ -34,6 +35,7 @@ struct HostBackendSetup {
   RankModel& model;
   std::span<const model::RankId> lockstep;  // See exec/lockstep.h.
   std::vector<ReplicaExchange*> exchanges;  // One a chunk.
+  SideCrossing* crossing = nullptr;         // Decoupled.
   NormExchange& norm;
   std::chrono::steady_clock::time_point start;  // Of the run.
 };
@@ -76,10 +78,9 @@ class HostBackend : public policies::Backend {
   void send(model::TaskId producer, std::vector<float> message);
   Outbox& outbox() const { return setup_.world.outbox(setup_.rank); }
   std::vector<float> take_input(model::TaskId task);
-  void cross(model::TaskId producer, std::vector<float> message);
+  void cross(model::TaskId producer, std::span<const float> numbers);
   // The rank that is at `stage` of this side with this rank's other coordinates.
   model::RankId at_stage(model::StageId stage) const;
-  model::RankId on_other_side(const model::Message& crossing) const;
   // The task of this very rank that goes on with the micro-batch after `task`.
   std::optional<model::TaskId> local_consumer(const model::Task& task) const;
   bool is_first_of_pipeline(const model::Task& task) const;

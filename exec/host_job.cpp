@@ -51,10 +51,33 @@ model::ProgramSpec whole_pipeline(const HostJob& job, model::PipelineSide side) 
   return spec;
 }
 
+// Of micro-batches whose weight gradients the forward side works out; 0 where that is none.
+double weight_share(const HostJob& job) {
+  const double share = job.decided.weight_share.value_or(job.plan.decoupled.weight_share);
+  const auto micro_batches = static_cast<int>(job.plan.num_micro_batches());
+  return model::left_of_first(micro_batches, share) > 0 ? share : 0;
+}
+
+// Of weight gradients that are left to the forward side.
+std::vector<std::string> left_problems(const HostJob& job) {
+  if (job.plan.decoupled.balance_weights && !job.decided.weight_share) {
+    return {
+        "policy.weight_gradients_on_forward is auto, which is found by simulating the step on the "
+        "machines of cluster: there is none, or not one for this plan (allowed: a share of the "
+        "micro-batches from 0 to 1, or a cluster whose GPUs the plan uses)"};
+  }
+  const auto micro_batches = static_cast<int>(job.plan.num_micro_batches());
+  return weights_left_problems(job.transformer, job.plan,
+                               model::left_of_first(micro_batches, weight_share(job)));
+}
+
 }  // namespace
 
 std::vector<std::string> host_job_problems(const HostJob& job) {
   std::vector<std::string> problems = host_problems(job.transformer, job.plan);
+  if (problems.empty() && job.plan.schedule == model::ScheduleKind::Decoupled) {
+    problems = left_problems(job);
+  }
   if (!problems.empty()) {
     return problems;
   }
@@ -96,10 +119,13 @@ std::vector<model::ProgramSpec> host_program_specs(const HostJob& job) {
                               .feed = job.plan.decoupled.ship_activations
                                           ? model::SideFeed::Activations
                                           : model::SideFeed::StageInput,
-                              .instances = instances_of(job.plan)};
-  MEGATWIN_ASSERT(job.fed_max.empty() || std::ssize(job.fed_max) == job.plan.pipeline,
-                  job.fed_max.size());
-  for (const int bound : job.fed_max) {
+                              .instances = instances_of(job.plan),
+                              .weight_share = weight_share(job),
+                              .forward_orders = job.decided.forward_orders};
+  MEGATWIN_ASSERT(
+      job.decided.fed_max.empty() || std::ssize(job.decided.fed_max) == job.plan.pipeline,
+      job.decided.fed_max.size());
+  for (const int bound : job.decided.fed_max) {
     sides.crossings.push_back({.feed = {}, .fed_max = bound});
   }
   return decoupled_sides(sides);

@@ -17,6 +17,7 @@
 #include "kernels/reference_adamw.h"
 #include "model/plan.h"
 #include "model/program/decision_record.h"
+#include "model/program/decoupled_sides.h"
 #include "model/program/event_record.h"
 #include "model/program/program_spec.h"
 #include "model/transformer.h"
@@ -79,9 +80,9 @@ struct HostJob {
 
   std::vector<std::vector<std::string>> orders;  // ScheduleKind::OrderFile: one a stage.
   bool orders_fold = false;
-  // Decoupled: how many micro-batches each stage's backward ranks may be fed and not have finished,
-  // as the machines that the run stands for have room (SideCrossing::fed_max). Empty: any number.
-  std::vector<int> fed_max;
+  // Decoupled: what the machines that the run stands for decide. Weight gradients on the forward
+  // side: where nothing is decided the plan's share of them, which must be a number.
+  model::DecidedSides decided;
   // Decides instead of the schedule's order when set. Called by the thread of each rank that
   // decides, before each step.
   policies::PolicyFactory policy;

@@ -11,30 +11,35 @@ using model::PipelineSide;
 using model::Plan;
 using model::RankId;
 
-Plan one_instance(const Plan& plan) {
+bool is_decoupled(const Plan& plan) { return plan.schedule == model::ScheduleKind::Decoupled; }
+
+}  // namespace
+
+Plan instance_plan(const Plan& plan, PipelineSide side) {
   Plan one = plan;
-  if (plan.schedule == model::ScheduleKind::Decoupled) {
+  if (is_decoupled(plan)) {
+    one.tensor = plan.side_tensor(side == PipelineSide::Backward ? plan.decoupled.backward
+                                                                 : plan.decoupled.forward);
     one.schedule = model::ScheduleKind::OneForwardOneBackward;
     one.decoupled = {};
   }
   return one;
 }
 
-}  // namespace
-
 model::SideInstances instances_of(const Plan& plan) {
   return {plan.decoupled.forward.instances, plan.decoupled.backward.instances};
 }
 
 Plan side_plan(const Plan& plan, PipelineSide side) {
-  Plan result = one_instance(plan);
-  if (plan.schedule == model::ScheduleKind::Decoupled) {
+  Plan result = instance_plan(plan, side);
+  if (is_decoupled(plan)) {
     result.data *= instances_of(plan).of(side);
   }
   return result;
 }
 
-std::vector<std::string> decoupled_problems(const Plan& plan) {
+std::vector<std::string> decoupled_problems(const model::Transformer& transformer,
+                                            const Plan& plan) {
   const model::DecoupledPlan& sides = plan.decoupled;
   std::vector<std::string> problems =
       model::instance_problems(plan.num_micro_batches(), instances_of(plan));
@@ -47,26 +52,46 @@ std::vector<std::string> decoupled_problems(const Plan& plan) {
                        ": its replicas meet at every micro-batch, and instances of a side run "
                        "different ones (allowed: 0 and 1, or one instance of each side)");
   }
-  if (plan.side_tensor(sides.forward) != plan.tensor ||
-      plan.side_tensor(sides.backward) != plan.tensor) {
-    problems.push_back("policy.forward.tensor and policy.backward.tensor are " +
-                       std::to_string(plan.side_tensor(sides.forward)) + " and " +
-                       std::to_string(plan.side_tensor(sides.backward)) +
-                       ": the host world runs both sides with plan.tensor " +
-                       std::to_string(plan.tensor) + ", other sizes are simulated only");
+  const int forward = plan.side_tensor(sides.forward);
+  const int backward = plan.side_tensor(sides.backward);
+  if (forward != backward && sides.ship_activations && transformer.experts) {
+    problems.push_back(
+        "policy.forward.tensor and policy.backward.tensor are " + std::to_string(forward) +
+        " and " + std::to_string(backward) +
+        ": what experts keep cannot be cut anew between sides of unequal sizes (allowed: equal "
+        "sizes, or policy.feed stage-input)");
   }
-  if (sides.weight_share > 0 || sides.balance_weights) {
-    problems.emplace_back(
-        "policy.weight_gradients_on_forward is simulated only; the host world works them out on "
-        "the backward side (allowed: 0, or leave it out)");
+  return problems;
+}
+
+std::vector<std::string> weights_left_problems(const model::Transformer& transformer,
+                                               const Plan& plan, int left) {
+  std::vector<std::string> problems;
+  if (left == 0) {
+    return problems;
+  }
+  const std::string key = "policy.weight_gradients_on_forward leaves those of " +
+                          std::to_string(left) + " of " + std::to_string(plan.num_micro_batches()) +
+                          " micro-batches to the forward side: ";
+  if (plan.zero_stage >= 2) {
+    problems.push_back(key + "plan.zero " + std::to_string(plan.zero_stage) +
+                       " reduces gradients at every micro-batch, on the ranks that step them "
+                       "(allowed: plan.zero 0 and 1, or no weight gradients there)");
+  }
+  if (transformer.experts &&
+      plan.side_tensor(plan.decoupled.forward) != plan.side_tensor(plan.decoupled.backward)) {
+    problems.push_back(key +
+                       "what experts need for them cannot be cut anew between sides of "
+                       "unequal tensor-parallel sizes (allowed: equal sizes, or no weight "
+                       "gradients there)");
   }
   return problems;
 }
 
 HostLayout::HostLayout(const Plan& plan)
-    : pipeline_(one_instance(plan)),
-      instances_(plan.schedule == model::ScheduleKind::Decoupled ? instances_of(plan)
-                                                                 : model::SideInstances{0, 0}),
+    : forward_(instance_plan(plan, PipelineSide::Forward)),
+      backward_(instance_plan(plan, PipelineSide::Backward)),
+      instances_(is_decoupled(plan) ? instances_of(plan) : model::SideInstances{1, 0}),
       num_stages_(plan.pipeline) {}
 
 HostLayout::Instance HostLayout::instance(RankId rank) const {
@@ -74,39 +99,62 @@ HostLayout::Instance HostLayout::instance(RankId rank) const {
   if (!has_sides()) {
     return {};
   }
-  const int index = index_of(rank);
-  const bool is_forward = index < instances_.forward;
-  return {is_forward ? PipelineSide::Forward : PipelineSide::Backward,
-          index - (is_forward ? 0 : instances_.forward)};
+  if (rank.value < first_of_backward()) {
+    return {PipelineSide::Forward, rank.value / each_forward()};
+  }
+  return {PipelineSide::Backward, (rank.value - first_of_backward()) / each_backward()};
+}
+
+RankId HostLayout::first_of(const Instance& instance) const {
+  return {instance.side == PipelineSide::Backward
+              ? first_of_backward() + instance.number * each_backward()
+              : instance.number * each_forward()};
+}
+
+model::RankCoordinates HostLayout::coordinates(RankId rank) const {
+  const Instance at = instance(rank);
+  return pipeline(at.side).coordinates({rank.value - first_of(at).value});
 }
 
 RankId HostLayout::rank_at(const Instance& instance, const model::RankCoordinates& at) const {
-  const int index =
-      instance.number + (instance.side == PipelineSide::Backward ? instances_.forward : 0);
-  return {index * pipeline_.num_ranks() + pipeline_.rank_at(at).value};
+  return {first_of(instance).value + pipeline(instance.side).rank_at(at).value};
+}
+
+std::vector<RankId> HostLayout::ranks_at_stage(const Instance& instance,
+                                               model::StageId stage) const {
+  const model::RankLayout& pipeline_ranks = pipeline(instance.side);
+  std::vector<RankId> ranks;
+  for (std::int32_t rank = 0; rank < pipeline_ranks.num_ranks(); ++rank) {
+    if (pipeline_ranks.coordinates({rank}).pipeline == stage.value) {
+      ranks.push_back({first_of(instance).value + rank});
+    }
+  }
+  return ranks;
 }
 
 std::vector<RankId> HostLayout::members(GroupKind kind, RankId rank) const {
-  const int own = index_of(rank);
-  int first = own;
-  int last = own + 1;
+  const Instance own = instance(rank);
+  int first = own.number;
+  int last = own.number + 1;
   if (has_sides() && (kind == GroupKind::Data || kind == GroupKind::ExpertData)) {
-    const bool is_forward = own < instances_.forward;
-    first = is_forward ? 0 : instances_.forward;
-    last = is_forward ? instances_.forward : num_instances();
+    first = 0;
+    last = instances_.of(own.side);
   }
-  const std::vector<RankId> local = pipeline_.members(kind, {rank.value % pipeline_.num_ranks()});
+  const std::vector<RankId> local =
+      pipeline(own.side).members(kind, {rank.value - first_of(own).value});
   std::vector<RankId> members;
-  for (int index = first; index < last; ++index) {
+  for (int number = first; number < last; ++number) {
     for (const RankId member : local) {
-      members.push_back({index * pipeline_.num_ranks() + member.value});
+      members.push_back({first_of({own.side, number}).value + member.value});
     }
   }
   return members;
 }
 
 int HostLayout::role(RankId rank) const {
-  return index_of(rank) * num_stages_ + coordinates(rank).pipeline;
+  const Instance at = instance(rank);
+  const int before = at.side == PipelineSide::Backward ? instances_.forward : 0;
+  return (before + at.number) * num_stages_ + coordinates(rank).pipeline;
 }
 
 }  // namespace megatwin::exec

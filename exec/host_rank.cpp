@@ -82,7 +82,7 @@ HostRank::HostRank(RunShared& shared, RankId rank)
       norm_(shared.world, rank),
       meeting_(shared.world, rank),
       backend_({shared.job, shared.layout, program_, rank, shared.world, model_, lockstep(),
-                make_exchanges(), norm_, shared.start}) {
+                make_exchanges(), make_crossing(), norm_, shared.start}) {
   groups_.wait_by([this](const auto& done) { wait(done); });
   report_.rank = rank;
   report_.stage = {shared.layout.role(rank)};
@@ -134,16 +134,18 @@ std::vector<ReplicaExchange*> HostRank::make_exchanges() {
   std::vector<ReplicaExchange*> exchanges;
   for (const auto& chunk : model_.chunks()) {
     const auto index = static_cast<std::int32_t>(exchanges_.size());
-    exchanges_.push_back(
-        std::make_unique<ReplicaExchange>(ReplicaExchangeSetup{.world = shared_.world,
-                                                               .shape = shared_.shape_of(rank_),
-                                                               .layout = shared_.layout,
-                                                               .rank = rank_,
-                                                               .chunk = {index},
-                                                               .units = chunk->units(),
-                                                               .table = chunk->table(),
-                                                               .tied = tied_copy(chunk->part()),
-                                                               .other_side = other_side()}));
+    exchanges_.push_back(std::make_unique<ReplicaExchange>(
+        ReplicaExchangeSetup{.world = shared_.world,
+                             .shape = shared_.shape_of(rank_),
+                             .layout = shared_.layout,
+                             .rank = rank_,
+                             .chunk = {index},
+                             .units = chunk->units(),
+                             .weights = chunk->weights(),
+                             .gradients = chunk->gradients(),
+                             .table = chunk->table(),
+                             .tied = tied_copy(chunk->part()),
+                             .other_side = other_side(chunk->part())}));
     exchanges.push_back(exchanges_.back().get());
   }
   return exchanges;
@@ -162,27 +164,40 @@ std::optional<TiedCopy> HostRank::tied_copy(const ChunkPart& part) const {
                   .is_head = part.has_head};
 }
 
-std::optional<OtherSide> HostRank::other_side() const {
-  const model::PipelineShape& pipeline = program_.shape;
-  if (pipeline.side == model::PipelineSide::Both) {
+std::optional<OtherSide> HostRank::other_side(const ChunkPart& part) const {
+  if (program_.shape.side == model::PipelineSide::Both) {
     return std::nullopt;
   }
-  using model::PipelineSide;
-  const model::SideInstances instances = instances_of(shared_.job.plan);
-  const auto rank_of = [&](PipelineSide side, int instance) {
-    return shared_.layout.rank_at({side, instance}, coordinates_);
-  };
-  // Forward instance i gets its weights from backward instance i mod b.
-  const int own = pipeline.instance;
-  OtherSide other{.ranks = {}, .steps_here = pipeline.side == PipelineSide::Backward};
-  if (!other.steps_here) {
-    other.ranks.push_back(rank_of(PipelineSide::Backward, own % instances.backward));
-    return other;
-  }
-  for (int instance = own; instance < instances.forward; instance += instances.backward) {
-    other.ranks.push_back(rank_of(PipelineSide::Forward, instance));
+  const SideWeightsRequest request{.layout = shared_.layout,
+                                   .forward = shared_.shape,
+                                   .backward = shared_.backward_shape,
+                                   .instances = instances_of(shared_.job.plan),
+                                   .part = part,
+                                   .rank = rank_};
+  OtherSide other{.transfers = weight_transfers(request),
+                  .gradients = {},
+                  .steps_here = program_.shape.side == model::PipelineSide::Backward};
+  if (program_.shape.weight_share > 0) {
+    other.gradients = gradient_transfers(request);
   }
   return other;
+}
+
+SideCrossing* HostRank::make_crossing() {
+  if (program_.shape.side == model::PipelineSide::Both) {
+    return nullptr;
+  }
+  crossing_.emplace(SideCrossing::Setup{
+      .world = shared_.world,
+      .layout = shared_.layout,
+      .program = program_,
+      .instances = instances_of(shared_.job.plan),
+      .numbers = {.forward = shared_.shape,
+                  .backward = shared_.backward_shape,
+                  .part = model_.chunks().front()->part(),
+                  .feeds_activations = shared_.job.plan.decoupled.ship_activations},
+      .rank = rank_});
+  return &*crossing_;
 }
 
 void HostRank::run_step() {
@@ -371,6 +386,9 @@ void HostRank::gather_reports() {
 void HostRank::consume_events() {
   for (const auto& exchange : exchanges_) {
     exchange->advance();
+  }
+  if (crossing_) {
+    crossing_->advance();
   }
   events_.clear();
   shared_.world.mailbox(rank_).take_events(events_);

@@ -20,6 +20,7 @@
 #include "exec/norm_exchange.h"
 #include "exec/rank_model.h"
 #include "exec/replica_exchange.h"
+#include "exec/side_crossing.h"
 #include "exec/state_letter.h"
 #include "model/program/program.h"
 #include "policies/executor.h"
@@ -75,7 +76,8 @@ class HostRank {
 
   RankMemory planned_memory() const;
   std::vector<ReplicaExchange*> make_exchanges();
-  std::optional<OtherSide> other_side() const;
+  SideCrossing* make_crossing();
+  std::optional<OtherSide> other_side(const ChunkPart& part) const;
   std::optional<TiedCopy> tied_copy(const ChunkPart& part) const;
   std::size_t role() const { return static_cast<std::size_t>(shared_.layout.role(rank_)); }
 
@@ -103,6 +105,7 @@ class HostRank {
   NormExchange norm_;
   Meeting meeting_;
   std::vector<std::unique_ptr<ReplicaExchange>> exchanges_;  // One a chunk.
+  std::optional<SideCrossing> crossing_;                     // Decoupled.
   HostBackend backend_;
   std::unique_ptr<policies::Policy> policy_;
   policies::Executor* executor_ = nullptr;  // While a step runs.

@@ -45,6 +45,8 @@ enum class Topic : std::int32_t {
   WeightsHash,    // Handed from rank to rank at the end.
   Report,         // Of a rank of another process, at the end.
   SideWeights,    // What the backward side stepped, for the forward side; chunk.
+  SideGradients,  // What the forward side summed, for the backward side; chunk.
+  Crossing,       // Between the sides while a step runs: a task of the receiver, and numbers.
 };
 struct Channel {
   Topic topic = Topic::Group;

@@ -1,6 +1,10 @@
 #include "exec/model_chunk.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "exec/saved_parts.h"
 
 namespace megatwin::exec {
 namespace {
@@ -18,6 +22,17 @@ bool head_is_embedding(const ParameterTable& table) {
 std::int64_t head_fetch_workspace(const ModelShape& shape, const ParameterTable& table) {
   return fetch_workspace(shape, table.head_bundle) +
          (head_is_embedding(table) ? fetch_workspace(shape, table.embedding_bundle) : 0);
+}
+
+std::string layer_name(std::size_t layer) { return "layers." + std::to_string(layer); }
+
+// The parts of a buffer, every number of which is in one of them.
+std::vector<HeldPart> all_of(std::int64_t size, std::vector<HeldPart> parts) {
+  const std::int64_t described =
+      std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
+                      [](std::int64_t sum, const HeldPart& held) { return sum + held.held.size; });
+  MEGATWIN_ASSERT(described == size, described, " of ", size);
+  return parts;
 }
 
 }  // namespace
@@ -102,6 +117,40 @@ ModelChunkSizes model_chunk_sizes(const ModelShape& shape, const ChunkPart& part
   return sizes;
 }
 
+std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part,
+                                  int tensor_member) {
+  const ModelChunk::Buffers buffers(shape, part);
+  SavedParts parts(shape, tensor_member);
+  for (std::size_t layer = 0; layer < buffers.layers.size(); ++layer) {
+    const ModelChunk::LayerBuffers& at = buffers.layers[layer];
+    if (at.kept_input) {
+      parts.add_residual(layer_name(layer), *at.kept_input);
+    } else {
+      parts.add_layer(layer_name(layer), at.saved);
+    }
+  }
+  if (buffers.head) {
+    parts.add_head(*buffers.head);
+  }
+  return all_of(buffers.activation, parts.take());
+}
+
+std::vector<HeldPart> gradient_input_parts(const ModelShape& shape, const ChunkPart& part,
+                                           int tensor_member) {
+  const ModelChunk::Buffers buffers(shape, part);
+  SavedParts parts(shape, tensor_member);
+  for (std::size_t layer = 0; layer < buffers.layers.size(); ++layer) {
+    parts.add_layer(layer_name(layer), buffers.layer_inputs[layer]);
+  }
+  if (buffers.head_input) {
+    parts.add_head(*buffers.head_input);
+  }
+  if (part.has_embedding) {
+    parts.add_whole_residual("dembedding", buffers.dembedding);
+  }
+  return all_of(buffers.gradient_input, parts.take());
+}
+
 ModelChunk::ModelChunk(const ModelChunkSetup& setup, const RankGroups& groups)
     : shape_(setup.shape),
       groups_(groups),
@@ -112,7 +161,7 @@ ModelChunk::ModelChunk(const ModelChunkSetup& setup, const RankGroups& groups)
                               .member = {.tensor = groups.tensor.member(),
                                          .expert = groups.expert.member(),
                                          .expert_tensor = groups.expert_tensor.member()}})),
-      parameters_(shape_, table_, {setup.seed, setup.forward_only}, groups_),
+      parameters_(shape_, table_, {setup.seed, setup.use}, groups_),
       buffers_(shape_, part_),
       sizes_(model_chunk_sizes(shape_, part_)) {}
 

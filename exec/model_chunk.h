@@ -13,6 +13,7 @@
 #include "exec/layer.h"
 #include "exec/model_ends.h"
 #include "exec/parameter_table.h"
+#include "exec/reshard.h"
 
 namespace megatwin::exec {
 
@@ -36,11 +37,19 @@ struct ModelChunkSizes {
 };
 ModelChunkSizes model_chunk_sizes(const ModelShape& shape, const ChunkPart& part);
 
+// Where everything of an activation lies at a member of the tensor-parallel group, and which part
+// of it. Requires: no layer with experts.
+std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part,
+                                  int tensor_member);
+// The same of what the gradients of the weights need.
+std::vector<HeldPart> gradient_input_parts(const ModelShape& shape, const ChunkPart& part,
+                                           int tensor_member);
+
 struct ModelChunkSetup {
   const ModelShape& shape;
   ChunkPart part;
   std::uint64_t seed = 1;
-  bool forward_only = false;  // Holds neither gradients nor optimizer state.
+  WeightUse use = WeightUse::Step;
 };
 
 class ModelChunk {
@@ -115,6 +124,10 @@ class ModelChunk {
     std::int64_t activation = 0, gradient_input = 0;
   };
   friend ModelChunkSizes model_chunk_sizes(const ModelShape& shape, const ChunkPart& part);
+  friend std::vector<HeldPart> saved_parts(const ModelShape& shape, const ChunkPart& part,
+                                           int tensor_member);
+  friend std::vector<HeldPart> gradient_input_parts(const ModelShape& shape, const ChunkPart& part,
+                                                    int tensor_member);
 
   const ModelShape& shape_;
   RankGroups groups_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "exec/host_layout.h"
 #include "model/assert.h"
@@ -141,16 +142,37 @@ void add_plan_problems(const Transformer& transformer, const Plan& plan,
       "the layers of the virtual stages do not sum to the model's");
 }
 
+// Sides of one size are told once.
+void add_side_problems(const Transformer& transformer, const Plan& plan,
+                       std::vector<std::string>& problems) {
+  using model::PipelineSide;
+  const Plan forward = instance_plan(plan, PipelineSide::Forward);
+  const Plan backward = instance_plan(plan, PipelineSide::Backward);
+  if (forward.tensor == backward.tensor) {
+    add_plan_problems(transformer, forward, problems);
+    return;
+  }
+  for (const auto& [name, side] :
+       {std::pair("forward ranks: ", &forward), std::pair("backward ranks: ", &backward)}) {
+    std::vector<std::string> of_side;
+    add_plan_problems(transformer, *side, of_side);
+    for (const std::string& problem : of_side) {
+      problems.push_back(name + problem);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> host_problems(const Transformer& transformer, const Plan& plan) {
   std::vector<std::string> problems;
   add_model_problems(transformer, problems);
-  add_plan_problems(transformer, plan, problems);
-  if (problems.empty() && plan.schedule == model::ScheduleKind::Decoupled) {
-    return decoupled_problems(plan);
+  if (plan.schedule != model::ScheduleKind::Decoupled) {
+    add_plan_problems(transformer, plan, problems);
+    return problems;
   }
-  return problems;
+  add_side_problems(transformer, plan, problems);
+  return problems.empty() ? decoupled_problems(transformer, plan) : problems;
 }
 
 std::int64_t ModelShape::expert_capacity() const {

@@ -14,11 +14,8 @@ template <class Visit>
 void for_each_number(const Parameter& parameter, const Slice& within, Visit visit) {
   const Slice here = common(parameter.place, within);
   for (std::int64_t place = here.offset; place < here.offset + here.size; ++place) {
-    const std::int64_t index = place - parameter.place.offset;
-    const std::int64_t row = parameter.first_row + index / parameter.columns;
-    const std::int64_t column = parameter.first_column + index % parameter.columns;
     visit(static_cast<std::size_t>(place),
-          static_cast<std::size_t>(row * parameter.columns_total + column));
+          static_cast<std::size_t>(parameter.index_in_whole(place - parameter.place.offset)));
   }
 }
 

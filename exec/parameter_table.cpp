@@ -9,14 +9,6 @@
 namespace megatwin::exec {
 namespace {
 
-// How the members of a group share a matrix.
-enum class Cut { None, Rows, Columns };
-
-struct Shares {
-  int count = 1;
-  int member = 0;
-};
-
 class TableBuilder {
  public:
   explicit TableBuilder(const ParameterTableRequest& request)
@@ -43,21 +35,10 @@ class TableBuilder {
   }
   Slice matrix_of(const Shares& shares, const std::string& name, std::int64_t rows,
                   std::int64_t columns, Cut cut, ParameterStart start) {
-    Parameter parameter{.name = name,
-                        .rows = rows,
-                        .columns = columns,
-                        .rows_total = rows,
-                        .columns_total = columns,
-                        .start = start};
-    if (cut == Cut::Rows) {
-      parameter.rows /= shares.count;
-      parameter.first_row = shares.member * parameter.rows;
-    }
-    if (cut == Cut::Columns) {
-      parameter.columns /= shares.count;
-      parameter.first_column = shares.member * parameter.columns;
-    }
-    parameter.place = layout_.take(parameter.rows * parameter.columns);
+    Parameter parameter{part_of(shares, rows, columns, cut)};
+    parameter.name = name;
+    parameter.start = start;
+    parameter.place = layout_.take(parameter.size());
     table_.parameters.push_back(parameter);
     table_.units.back().place.size += parameter.place.size;
     return {parameter.place.offset - bundle_.place.offset, parameter.place.size};
@@ -252,10 +233,7 @@ void start_parameters(const ParameterStartRequest& request, std::span<float> wei
     const Slice here = common(parameter.place, request.held);
     const std::uint64_t key = mix(request.seed ^ hash_of(parameter.name));
     for (std::int64_t n = here.offset; n < here.offset + here.size; ++n) {
-      const std::int64_t local = n - parameter.place.offset;
-      const std::int64_t place =
-          (parameter.first_row + local / parameter.columns) * parameter.columns_total +
-          parameter.first_column + local % parameter.columns;
+      const std::int64_t place = parameter.index_in_whole(n - parameter.place.offset);
       const std::uint64_t number = mix(key ^ static_cast<std::uint64_t>(place));
       float& value = weights[static_cast<std::size_t>(n - request.held.offset)];
       switch (parameter.start) {

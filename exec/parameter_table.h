@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/matrix_part.h"
 #include "exec/model_shape.h"
 #include "exec/slice.h"
 
@@ -26,12 +27,9 @@ struct ChunkPart {
 
 enum class ParameterStart : std::uint8_t { Normal, NormalOfResidual, One, Zero };
 
-struct Parameter {
+// The numbers of the part lie in `place` as they are counted.
+struct Parameter : MatrixPart {
   std::string name;  // As Llama is stored by Hugging Face, experts as Mixtral.
-  std::int64_t rows = 0, columns = 0;
-  // Of the whole matrix, and where the local part begins in it.
-  std::int64_t rows_total = 0, columns_total = 0;
-  std::int64_t first_row = 0, first_column = 0;
   Slice place;
   ParameterStart start = ParameterStart::Normal;
   // With sequence parallelism each member of the tensor-parallel group has seen its own tokens

@@ -28,13 +28,13 @@ RankModel::RankModel(const Setup& setup, const RankGroups& groups, RankMemory me
       groups_(groups),
       side_(setup.program.shape.side),
       memory_(std::move(memory)) {
+  const bool has_gradients = setup.program.shape.weight_share > 0;
+  const WeightUse use = side_ != model::PipelineSide::Forward ? WeightUse::Step
+                        : has_gradients                       ? WeightUse::Gradient
+                                                              : WeightUse::Read;
   for (const ChunkPart& part : chunk_parts(job_, setup.program.shape, setup.program.stage)) {
     chunks_.push_back(std::make_unique<ModelChunk>(
-        ModelChunkSetup{.shape = shape_,
-                        .part = part,
-                        .seed = job_.seed,
-                        .forward_only = side_ == model::PipelineSide::Forward},
-        groups_));
+        ModelChunkSetup{.shape = shape_, .part = part, .seed = job_.seed, .use = use}, groups_));
     std::size_t size = 0;
     for (const HeldUnit& unit : chunks_.back()->units()) {
       size += static_cast<std::size_t>(unit.stepped.size);
@@ -57,16 +57,9 @@ RankModel::Outcome RankModel::run(const Task& task, int step, std::span<const fl
     case TaskKind::Backward:
     case TaskKind::BackwardInput:
       return backward(task, step, message);
-    case TaskKind::BackwardWeight: {
-      const BufferKey key{BufferKind::WeightGradientInput, task.chunk, task.micro_batch};
-      const BufferKey transient{BufferKind::WeightTransient, task.chunk, task.micro_batch};
-      const std::span<float> workspace =
-          memory_.take(transient, chunk_of(task).sizes().weight_workspace);
-      chunk_of(task).backward_weight({batch(task, step), memory_.of(key), workspace});
-      memory_.give_back(transient);
-      memory_.give_back(key);
+    case TaskKind::BackwardWeight:
+      backward_weight(task, step, message);
       return {};
-    }
     case TaskKind::Recompute:
       return recompute(task, step, message);
   }
@@ -117,7 +110,8 @@ RankModel::Outcome RankModel::recompute(const Task& task, int step,
 }
 
 // What the gradients of the weights need is made in the transient buffer. A whole backward uses it
-// there; a split one moves it to where the activation may have been.
+// there; a split one moves it to where the activation may have been, a backward side sends it
+// across.
 RankModel::Outcome RankModel::backward(const Task& task, int step, std::span<const float> message) {
   ModelChunk& chunk = chunk_of(task);
   const BufferKey activation{BufferKind::Activation, task.chunk, task.micro_batch};
@@ -138,6 +132,10 @@ RankModel::Outcome RankModel::backward(const Task& task, int step, std::span<con
   }
   memory_.give_back(transient);
   memory_.give_back(activation);
+  if (task.kind == TaskKind::BackwardInput && side_ == model::PipelineSide::Backward) {
+    outcome.crossing.assign(gradient_input.begin(), gradient_input.end());
+    return outcome;
+  }
   if (task.kind == TaskKind::BackwardInput) {
     const std::span<float> kept =
         memory_.take({BufferKind::WeightGradientInput, task.chunk, task.micro_batch},
@@ -146,6 +144,22 @@ RankModel::Outcome RankModel::backward(const Task& task, int step, std::span<con
     std::memmove(kept.data(), gradient_input.data(), kept.size_bytes());
   }
   return outcome;
+}
+
+// On a forward side what it needs comes from the other one.
+void RankModel::backward_weight(const Task& task, int step, std::span<const float> message) {
+  const ModelChunkSizes& sizes = chunk_of(task).sizes();
+  const BufferKey key{BufferKind::WeightGradientInput, task.chunk, task.micro_batch};
+  const BufferKey transient{BufferKind::WeightTransient, task.chunk, task.micro_batch};
+  if (side_ == model::PipelineSide::Forward) {
+    const std::span<float> input = memory_.take(key, sizes.gradient_input);
+    MEGATWIN_ASSERT(input.size() == message.size(), message.size(), " for ", input.size());
+    std::copy(message.begin(), message.end(), input.begin());
+  }
+  const std::span<float> workspace = memory_.take(transient, sizes.weight_workspace);
+  chunk_of(task).backward_weight({batch(task, step), memory_.of(key), workspace});
+  memory_.give_back(transient);
+  memory_.give_back(key);
 }
 
 void RankModel::step_optimizer(const OptimizerStep& arguments) {
@@ -196,9 +210,7 @@ bool RankModel::counts_for_norm(const HeldUnit& unit, const Parameter& parameter
   if (parameter.is_copy || (shape_.zero_stage == 0 && replicas.member() > 0)) {
     return false;
   }
-  const bool is_whole =
-      parameter.rows == parameter.rows_total && parameter.columns == parameter.columns_total;
-  return unit.experts || !is_whole || groups_.tensor.member() == 0;
+  return unit.experts || !parameter.is_whole() || groups_.tensor.member() == 0;
 }
 
 std::optional<std::string> RankModel::gradient_not_finite() {

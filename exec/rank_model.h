@@ -32,12 +32,13 @@ class RankModel {
   RankModel(const Setup& setup, const RankGroups& groups, RankMemory memory);
 
   struct Outcome {
-    std::vector<float> message;   // For the next task of the pipeline; empty when there is none.
-    std::vector<float> crossing;  // Decoupled: activations, for the backward side.
-    std::optional<double> loss;   // Of the last chunk's forward: of the local tokens.
+    std::vector<float> message;  // For the next task of the pipeline; empty when there is none.
+    // Decoupled, for the other side: activations, or what weight gradients need.
+    std::vector<float> crossing;
+    std::optional<double> loss;  // Of the last chunk's forward: of the local tokens.
   };
-  // `message` is what the previous task of the pipeline made, or the forward side sent across;
-  // empty when there is none.
+  // `message` is what the previous task of the pipeline made, or the other side sent across; empty
+  // when there is none.
   Outcome run(const model::Task& task, int step, std::span<const float> message);
 
   // One AdamW step on this replica's part, then all gradients are zero. `step` counts from 0.
@@ -70,6 +71,7 @@ class RankModel {
   Outcome forward(const model::Task& task, int step, std::span<const float> message);
   Outcome recompute(const model::Task& task, int step, std::span<const float> message);
   Outcome backward(const model::Task& task, int step, std::span<const float> message);
+  void backward_weight(const model::Task& task, int step, std::span<const float> message);
   TokenBatch batch(const model::Task& task, int step) const;
   ModelChunk& chunk_of(const model::Task& task) {
     return *chunks_[static_cast<std::size_t>(task.chunk.value)];

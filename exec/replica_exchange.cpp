@@ -109,11 +109,11 @@ Slice ReplicaExchange::stepped_by(std::size_t unit, std::size_t member) const {
 void ReplicaExchange::join_reduce() {
   MEGATWIN_ASSERT(reduction_ == Waits::Nothing, "chunk ", setup_.chunk.value, " is reduced twice");
   if (is_forward_side()) {
+    send_gradients_across();
     post(ExecutorEventKind::ReduceDone);
     return;
   }
-  send_local_tokens();
-  reduction_ = Waits::LocalTokens;
+  reduction_ = Waits::OtherSide;
   advance();
 }
 
@@ -141,6 +141,10 @@ void ReplicaExchange::advance() {
     send_across();
     gathers_ = false;
     post(ExecutorEventKind::GatherDone);
+  }
+  if (reduction_ == Waits::OtherSide && add_gradients_across()) {
+    send_local_tokens();
+    reduction_ = Waits::LocalTokens;
   }
   if (reduction_ == Waits::LocalTokens && have_come(Topic::LocalTokens)) {
     sum_local_tokens();
@@ -335,31 +339,54 @@ void ReplicaExchange::copy_weights(Topic topic) {
   }
 }
 
-// All that both ranks hold: alike, since they have the same place among their replicas, or all
-// replicas hold everything.
 void ReplicaExchange::send_across() {
-  if (!setup_.other_side || setup_.other_side->ranks.empty()) {
+  if (!setup_.other_side) {
     return;
   }
-  std::vector<float> letter;
-  for (const HeldUnit& unit : setup_.units) {
-    append(letter, unit.weights);
-  }
-  for (const RankId other : setup_.other_side->ranks) {
-    send(other, channel(Topic::SideWeights), letter);
+  for (const WeightTransfer& transfer : setup_.other_side->transfers) {
+    send(transfer.rank, channel(Topic::SideWeights), gathered(setup_.weights, transfer.runs));
   }
 }
 
+bool ReplicaExchange::have_come_across(Topic topic, const std::vector<WeightTransfer>& transfers) {
+  std::vector<RankId> ranks;
+  ranks.reserve(transfers.size());
+  for (const WeightTransfer& transfer : transfers) ranks.push_back(transfer.rank);
+  return setup_.world.mailbox(setup_.rank).has_letters(ranks, channel(topic));
+}
+
 bool ReplicaExchange::take_across() {
-  const auto letter =
-      setup_.world.mailbox(setup_.rank)
-          .take_letter(setup_.other_side->ranks.front(), channel(Topic::SideWeights));
-  if (!letter) {
+  const std::vector<WeightTransfer>& transfers = setup_.other_side->transfers;
+  if (!have_come_across(Topic::SideWeights, transfers)) {
     return false;
   }
-  Parts parts(values_of<float>(*letter));
-  for (HeldUnit& unit : setup_.units) {
-    copy(parts.next(unit.weights.size()), unit.weights);
+  for (const WeightTransfer& transfer : transfers) {
+    scatter(take(transfer.rank, Topic::SideWeights), transfer.runs, setup_.weights);
+  }
+  return true;
+}
+
+void ReplicaExchange::send_gradients_across() {
+  for (const WeightTransfer& transfer : setup_.other_side->gradients) {
+    send(transfer.rank, channel(Topic::SideGradients), gathered(setup_.gradients, transfer.runs));
+  }
+}
+
+// Behind its own, in ascending order of the ranks.
+bool ReplicaExchange::add_gradients_across() {
+  if (!setup_.other_side) {
+    return true;
+  }
+  const std::vector<WeightTransfer>& transfers = setup_.other_side->gradients;
+  if (!have_come_across(Topic::SideGradients, transfers)) {
+    return false;
+  }
+  for (const WeightTransfer& transfer : transfers) {
+    Parts letter(take(transfer.rank, Topic::SideGradients));
+    for (const NumberRun& run : transfer.runs) {
+      exec::add(Slice{run.to, run.size}.of(setup_.gradients),
+                letter.next(static_cast<std::size_t>(run.size)));
+    }
   }
   return true;
 }

@@ -17,6 +17,7 @@
 #include "exec/host_world.h"
 #include "exec/model_shape.h"
 #include "exec/parameter_table.h"
+#include "exec/side_weights.h"
 #include "model/ids.h"
 
 namespace megatwin::exec {
@@ -29,10 +30,11 @@ struct TiedCopy {
 };
 
 // Decoupled: the backward side steps the weights and sends them to the forward side with each
-// gather. Each forward rank gets them from one backward rank, which may send to several or none.
+// gather; before the reduction it adds the gradients that the forward side summed.
 struct OtherSide {
-  std::vector<model::RankId> ranks;
-  bool steps_here = false;  // This rank is of the backward side.
+  std::vector<WeightTransfer> transfers;
+  std::vector<WeightTransfer> gradients;  // Of weight gradients left to the forward side.
+  bool steps_here = false;                // This rank is of the backward side.
 };
 
 struct ReplicaExchangeSetup {
@@ -42,6 +44,7 @@ struct ReplicaExchangeSetup {
   model::RankId rank;
   model::ChunkId chunk;
   std::span<HeldUnit> units;
+  std::span<float> weights, gradients;  // Of all units.
   const ParameterTable& table;
   std::optional<TiedCopy> tied;
   std::optional<OtherSide> other_side;
@@ -85,6 +88,9 @@ class ReplicaExchange {
   bool is_forward_side() const { return setup_.other_side && !setup_.other_side->steps_here; }
   void send_across();
   bool take_across();  // Whether they had come.
+  void send_gradients_across();
+  bool add_gradients_across();  // Whether they had come.
+  bool have_come_across(Topic topic, const std::vector<WeightTransfer>& transfers);
 
   bool have_come(Topic topic);
   std::vector<float> take(model::RankId from, Topic topic);
@@ -103,7 +109,7 @@ class ReplicaExchange {
   ReplicaExchangeSetup setup_;
   Group tensor_, replicas_, expert_replicas_;
   // What the reduction waits for.
-  enum class Waits : std::uint8_t { Nothing, LocalTokens, Replicas, TiedCopy };
+  enum class Waits : std::uint8_t { Nothing, OtherSide, LocalTokens, Replicas, TiedCopy };
   Waits reduction_ = Waits::Nothing;
   bool gathers_ = false;
 };

@@ -75,6 +75,7 @@ void add_to(Hash& hash, const model::ProgramSpec& spec) {
   }
   if (spec.side == model::PipelineSide::Both) return;
   hash.add(static_cast<std::uint64_t>(spec.feed));
+  if (spec.weight_share > 0) hash.add(std::bit_cast<std::uint64_t>(spec.weight_share));
   hash.add(static_cast<std::uint64_t>(spec.instances.forward));
   hash.add(static_cast<std::uint64_t>(spec.instances.backward));
   for (const model::SideCrossing& crossing : spec.crossings) {

@@ -212,7 +212,7 @@ void Training::Parts::fill_job() {
   job.learning_rate_factor = [settings](int step) { return learning_rate_factor(settings, step); };
   job.gradient_norm_max = settings.gradient_norm_max;
   job.orders = request.plan.orders;
-  job.fed_max = request.fed_max;
+  job.decided = request.decided;
   job.policy = request.policy;
   job.executor = request.executor;
   job.log = request.log;

@@ -24,7 +24,7 @@ struct TrainingRequest {
   model::TrainingData data;
   model::TrainingSettings settings;
 
-  std::vector<int> fed_max;  // As in HostJob, and these:
+  model::DecidedSides decided;  // As in HostJob, and these:
   policies::PolicyFactory policy;
   policies::ExecutorOptions executor;
   bool log = false;

@@ -129,7 +129,6 @@ void AdaptivePipelinePolicy::bound_activations(std::int64_t most) {
   std::fill(sizes_.begin(), sizes_.end(), 1);
   room_ = count_alone_bounds_ ? most : chunks_;
 }
-}
 
 // As the first stage would have it, since blocks should be alike on all.
 std::int32_t AdaptivePipelinePolicy::widest_block() const {

@@ -24,13 +24,15 @@ class Backend {
   virtual void issue_send(model::RankId rank, model::TaskId producer) = 0;
 
   // Decoupled: sends across to the rank of the stage on the other side, in a lane of its own. A
-  // forward's stage input goes when the task begins, its activations when it ends; a backward's
-  // message without content, when it ends. Ends in MessageArrived there.
+  // forward's stage input goes when the task begins, its activations when it ends; what a
+  // BackwardInput leaves to the forward side when it ends, and behind that the message without
+  // content of a backward. Each ends in MessageArrived there.
   virtual void issue_crossing(model::RankId rank, model::TaskId producer) = 0;
 
   // Data-parallel collectives of one chunk; all replicas of the stage join. They end in GatherDone
   // and ReduceDone. Of a forward side: the gather brings the weights that the backward side has
-  // stepped; it has nothing to reduce or to step, and both end at once.
+  // stepped; its reduction sends them the gradients that it worked out, if it did any, and there is
+  // nothing to step.
   virtual void issue_gather(model::RankId rank, model::ChunkId chunk) = 0;
   virtual void issue_reduce(model::RankId rank, model::ChunkId chunk) = 0;
 

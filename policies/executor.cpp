@@ -125,7 +125,9 @@ void Executor::on_event(const ExecutorEvent& event) {
       break;
     case ExecutorEventKind::GatherDone: {
       const std::int32_t first = event.id * program_->shape.micro_batches;
-      for (std::int32_t n = 0; n < program_->shape.micro_batches; ++n) {
+      const bool is_forward_side = program_->shape.side == model::PipelineSide::Forward;
+      const int waiting = is_forward_side ? program_->num_tasks() : program_->shape.micro_batches;
+      for (std::int32_t n = 0; n < waiting; ++n) {
         satisfy({first + n});
       }
       break;
@@ -161,6 +163,13 @@ void Executor::on_task_done(const ExecutorEvent& event) {
   if (options_.receive_slots > 0 &&
       program_->receives[static_cast<std::size_t>(id.value)].exists()) {
     backend_->return_credit(rank_, id);
+  }
+  // The tasks of a side of a decoupled pipeline end in any order.
+  if (program_->shape.side != model::PipelineSide::Both) {
+    if (tasks_done_ == program_->num_tasks()) {
+      on_chunk_done(task.chunk);
+    }
+    return;
   }
   if (task.kind != program_->shape.last_kind()) {
     return;
@@ -233,7 +242,9 @@ void Executor::release_memory(const Task& task) {
       return;
     case TaskKind::BackwardInput:
       memory_used_ -= memory.activation;
-      memory_used_ += memory.weight_gradient_input;
+      if (program_->shape.side == model::PipelineSide::Both) {
+        memory_used_ += memory.weight_gradient_input;
+      }
       return;
     case TaskKind::BackwardWeight:
       memory_used_ -= memory.weight_gradient_input;
@@ -250,7 +261,7 @@ void Executor::release_memory(const Task& task) {
 
 void Executor::update_average(const Task& task, model::QuantisedDuration duration) {
   const model::PipelineShape& shape = program_->shape;
-  const int row = shape.phase_of(task.kind) * shape.model_chunks + task.chunk.value;
+  const int row = shape.row_of(task);
   const auto index = static_cast<std::size_t>(row);
   const std::int64_t ns = model::dequantise(duration).ns;
   std::int64_t& average = averages_[index].ns;
@@ -333,7 +344,7 @@ bool Executor::may_issue(TaskId id) const {
   if (program_->shape.phase_of(task.kind) == 0) {
     return fits(task);
   }
-  if (!options_.gradients_in_order || task.kind != program_->shape.last_kind()) {
+  if (!options_.gradients_in_order || !program_->shape.is_last(task.kind)) {
     return true;
   }
   return chunks_[chunk].gradients_issued == program_->shape.place_of(task.micro_batch);
@@ -387,7 +398,12 @@ void Executor::issue(TaskId id) {
   if (program_->shape.phase_of(task.kind) == 0) {
     memory_used_ += program_->chunk_memory[static_cast<std::size_t>(task.chunk.value)].activation;
   }
-  if (task.kind == program_->shape.last_kind()) {
+  if (task.kind == TaskKind::BackwardWeight &&
+      program_->shape.side == model::PipelineSide::Forward) {
+    memory_used_ +=
+        program_->chunk_memory[static_cast<std::size_t>(task.chunk.value)].weight_gradient_input;
+  }
+  if (program_->shape.is_last(task.kind)) {
     ++chunk_state(task.chunk).gradients_issued;
   }
   backend_->issue_task(rank_, id);

@@ -33,10 +33,13 @@ Order decoupled_order(const model::PipelineShape& shape, model::StageId /*stage*
   MEGATWIN_ASSERT(shape.side != model::PipelineSide::Both, "a schedule of two sides");
   Order order;
   order.reserve(static_cast<std::size_t>(shape.num_tasks()));
-  for (int n = 0; n < shape.micro_batches; ++n) {
-    for (int phase = 0; phase < shape.phases(); ++phase) {
-      order.push_back(shape.task_id({shape.kind_of(phase), shape.micro_batch(n), {0}}));
-    }
+  if (shape.side == model::PipelineSide::Forward) {
+    for (std::int32_t id = 0; id < shape.num_tasks(); ++id) order.push_back({id});
+    return order;
+  }
+  for (std::int32_t n = 0; n < shape.micro_batches; ++n) {
+    order.push_back({n});
+    order.push_back({shape.micro_batches + n});
   }
   return order;
 }

@@ -175,7 +175,8 @@ std::vector<Order> schedule_orders(const ProgramSpec& spec) {
     case ScheduleKind::OrderFile:
       return order_file_orders(spec);
     case ScheduleKind::Decoupled:
-      return order_of_each_stage(spec, decoupled_order);
+      return spec.orders.empty() ? order_of_each_stage(spec, decoupled_order)
+                                 : order_file_orders(spec);
     case ScheduleKind::DynamicAdaptive:
     case ScheduleKind::DynamicDepthFirst:
     case ScheduleKind::DynamicBreadthFirst:

@@ -52,7 +52,8 @@ Order zero_bubble_h1_order(const model::PipelineShape& shape, model::StageId sta
 // Source: Qi et al., arXiv:2405.15362, the V-ZB schedule.
 Order zero_bubble_v_order(const model::PipelineShape& shape, model::StageId stage);
 
-// A side of a decoupled pipeline: all forwards, or in turn a recompute and its backward.
+// A side of a decoupled pipeline: all forwards, then weight gradients that are left to it; or in
+// turn a recompute and its backward.
 // Source: MegaFBD, the drawings of forward and backward instances.
 Order decoupled_order(const model::PipelineShape& shape, model::StageId stage);
 

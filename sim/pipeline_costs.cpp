@@ -43,11 +43,10 @@ struct Durations {
 
 void append_stage(const StageCost& stage, const model::PipelineShape& shape, Durations costs) {
   MEGATWIN_ASSERT(std::ssize(stage.chunks) == shape.model_chunks, stage.chunks.size());
-  for (int phase = 0; phase < shape.phases(); ++phase) {
-    for (const ChunkCost& chunk : stage.chunks) {
-      costs.task.push_back(scaled(duration_of(chunk, shape.kind_of(phase)), stage.speed));
-      MEGATWIN_ASSERT(costs.task.back() >= 0, costs.task.back());
-    }
+  for (int row = 0; row < shape.num_rows(); ++row) {
+    const ChunkCost& chunk = stage.chunks[static_cast<std::size_t>(row % shape.model_chunks)];
+    costs.task.push_back(scaled(duration_of(chunk, shape.kind_of_row(row)), stage.speed));
+    MEGATWIN_ASSERT(costs.task.back() >= 0, costs.task.back());
   }
   costs.optimizer.push_back(scaled(stage.optimizer, stage.speed));
 }
@@ -112,6 +111,8 @@ void append_crossings(const std::vector<ReplicaClass>& classes, PipelineCosts& c
   costs.feed_kind = spec.feed;
   for (int stage = 0; stage < spec.pipeline; ++stage) {
     costs.feed.push_back(spec.crossing(stage).feed.ns);
+    costs.weight_input.push_back(spec.crossing(stage).weight_input.ns);
+    costs.gradients.push_back(spec.crossing(stage).gradients.ns);
   }
 }
 

@@ -43,6 +43,7 @@ struct PipelineCosts {
   // what crosses, by stage.
   model::SideInstances instances;
   std::vector<Nanoseconds> feed;
+  std::vector<Nanoseconds> weight_input, gradients;  // Of weight gradients left to forward ranks.
   model::SideFeed feed_kind = model::SideFeed::StageInput;
   // The same of every task whose collectives leave its machine. Empty: `task` holds. With sends
   // only.
@@ -96,8 +97,11 @@ struct PipelineCosts {
   int class_across(int replica_class, const model::Message& crossing) const {
     return crossing.instance + (reduces(replica_class) ? 0 : instances.forward);
   }
-  // Classes that meet in a reduction.
-  int num_reducing() const { return is_decoupled() ? instances.backward : num_classes; }
+  // Whether a class brings gradients to the reductions of its stage, and whether it reduces.
+  bool has_gradients(int replica_class) const {
+    const model::PipelineShape& own = class_shape(replica_class);
+    return reduces(replica_class) || own.num_tasks() > own.micro_batches;
+  }
   bool reduces(int replica_class) const {
     return class_shape(replica_class).side != model::PipelineSide::Forward;
   }

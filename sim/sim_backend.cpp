@@ -47,6 +47,9 @@ SimBackend::SimBackend(const PipelineCosts& costs,
   }
   data_parallel_free_.resize(static_cast<std::size_t>(shape.pipeline));
   reduces_.resize(static_cast<std::size_t>(shape.virtual_stages()));
+  for (int replica_class = 0; replica_class < costs.num_classes; ++replica_class) {
+    num_with_gradients_ += costs.has_gradients(replica_class) ? 1 : 0;
+  }
   times_.end.resize(num_slots);
   times_.arrival.resize(num_slots);
   if (!links_.empty()) {
@@ -188,19 +191,24 @@ void SimBackend::issue_crossing(RankId rank, TaskId producer) {
   const TaskRows::Place place = state.rows->place(producer);
   const TaskRow& row = state.rows->row(state.stage, place);
   const std::size_t slot = state.class_slot + row.slot + place.micro_batch;
-  const model::Message& message =
-      state.program->crossings[static_cast<std::size_t>(producer.value)];
-  Nanoseconds arrival = times_.end[slot];
-  if (row.is_forward) {
-    const bool at_begin = costs_.feed_kind == model::SideFeed::StageInput;
-    const Nanoseconds ready = arrival - (at_begin ? charged(state, producer) : 0);
-    arrival =
-        std::max(state.cross_free, ready) + costs_.feed[static_cast<std::size_t>(state.stage)];
-    state.cross_free = arrival;
+  const auto stage = static_cast<std::size_t>(state.stage);
+  const auto index = static_cast<std::size_t>(producer.value);
+  const auto arrive = [&](const model::Message& message, Nanoseconds arrival) {
+    times_.crossing[slot] = arrival;
+    push(arrival,
+         costs_.unit(costs_.class_across(state.replica_class, message), message.stage.value),
+         ExecutorEventKind::MessageArrived, message.task.value);
+  };
+  if (state.program->feeds(producer)) {
+    const bool at_begin = row.is_forward && costs_.feed_kind == model::SideFeed::StageInput;
+    const Nanoseconds ready = times_.end[slot] - (at_begin ? charged(state, producer) : 0);
+    state.cross_free = std::max(state.cross_free, ready) +
+                       (row.is_forward ? costs_.feed[stage] : costs_.weight_input[stage]);
+    arrive(state.program->crossings[index], state.cross_free);
   }
-  times_.crossing[slot] = arrival;
-  push(arrival, costs_.unit(costs_.class_across(state.replica_class, message), message.stage.value),
-       ExecutorEventKind::MessageArrived, message.task.value);
+  if (state.program->makes_room(producer)) {
+    arrive(state.program->rooms[index], std::max(state.cross_free, times_.end[slot]));
+  }
 }
 
 Nanoseconds SimBackend::disturbed(Nanoseconds plain, model::StageId from, model::StageId to,
@@ -220,20 +228,29 @@ void SimBackend::issue_gather(RankId rank, model::ChunkId chunk) {
 }
 
 // The last class to join starts the reduction for all; the lanes of one stage move together. A
-// forward side has nothing to reduce and joins nobody.
+// forward side only sends its gradients, if it has any.
 void SimBackend::issue_reduce(RankId rank, model::ChunkId chunk) {
   const auto stage = static_cast<std::size_t>(unit(rank).stage);
   const std::size_t index = costs_.chunk_index(unit(rank).stage, chunk.value);
-  if (!costs_.reduces(unit(rank).replica_class)) {
-    times_.reduces[index_of(rank)].push_back({chunk, now_, now_});
-    push(now_, index_of(rank), ExecutorEventKind::ReduceDone, chunk.value);
-    return;
-  }
   Rendezvous& reduce = reduces_[index];
-  if (++reduce.joined < costs_.num_reducing()) {
+  UnitState& state = unit(rank);
+  if (!costs_.reduces(state.replica_class)) {
+    Nanoseconds sent = now_;
+    if (costs_.has_gradients(state.replica_class)) {
+      sent = std::max(now_, state.cross_free) + costs_.gradients[stage];
+      reduce.ready = std::max(reduce.ready, sent);
+      ++reduce.joined;
+    }
+    times_.reduces[index_of(rank)].push_back({chunk, now_, sent});
+    push(sent, index_of(rank), ExecutorEventKind::ReduceDone, chunk.value);
+  } else {
+    ++reduce.joined;
+  }
+  if (reduce.joined < num_with_gradients_ ||
+      (!costs_.reduces(state.replica_class) && !costs_.has_gradients(state.replica_class))) {
     return;
   }
-  const Nanoseconds start = std::max(now_, data_parallel_free_[stage]);
+  const Nanoseconds start = std::max({now_, reduce.ready, data_parallel_free_[stage]});
   const Nanoseconds end = start + costs_.reduce[index];
   data_parallel_free_[stage] = end;
   for (std::size_t member = stage; member < units_.size();

@@ -52,9 +52,10 @@ class SimBackend : public policies::Backend {
   std::vector<policies::Order> take_executed_orders() && { return std::move(executed_); }
 
  private:
-  // A data-parallel reduction that waits for all classes of its stage.
+  // A data-parallel reduction that waits for all classes of its stage that have gradients.
   struct Rendezvous {
     int joined = 0;
+    Nanoseconds ready = 0;  // When the gradients of forward ranks are there.
   };
   struct UnitState {
     // Where it is; fixed.
@@ -93,6 +94,7 @@ class SimBackend : public policies::Backend {
   std::vector<std::vector<Nanoseconds>> gather_ends_;  // One list a unit.
   std::vector<Nanoseconds> data_parallel_free_;        // One a stage: its classes move together.
   std::vector<Rendezvous> reduces_;                    // One a (stage, chunk).
+  int num_with_gradients_ = 0;                         // Classes.
   std::vector<std::int32_t> gradients_left_;           // One a (unit, chunk).
   // What each task was charged, by SlotLayout; only when traffic slows tasks down or costs change,
   // since otherwise it is what its row costs.

@@ -79,8 +79,8 @@ class UnitAnalysis {
     if (row.send != SendKind::None) {
       walk_send(id, row, end, slot);
     }
-    if (program_ != nullptr && program_->crosses(id)) {
-      ++out_.events;
+    if (program_ != nullptr) {
+      out_.events += (program_->feeds(id) ? 1 : 0) + (program_->makes_room(id) ? 1 : 0);
     }
   }
 
@@ -127,6 +127,10 @@ class UnitAnalysis {
     const SlotLayout layout{in_.costs.class_shape(other)};
     const std::size_t slot = in_.costs.first_slot[static_cast<std::size_t>(other)] +
                              layout.task(message.stage.value, message.task);
+    // Room is made when it is here.
+    if (shape_.task(receiver).kind == TaskKind::Forward) {
+      return {in_.times.crossing[slot], in_.times.crossing[slot]};
+    }
     Nanoseconds made = in_.times.end[slot];
     const bool at_begin = in_.costs.feed_kind == model::SideFeed::StageInput &&
                           layout.shape.side == model::PipelineSide::Forward;

@@ -1,5 +1,7 @@
 #include "sim/task_rows.h"
 
+#include <algorithm>
+
 #include "model/program/program_builder.h"
 #include "sim/step_times.h"
 
@@ -16,10 +18,16 @@ SendKind send_kind(const model::PipelineShape& shape, int stage, const Task& tas
   return task.kind == TaskKind::Forward ? SendKind::Activation : SendKind::Gradient;
 }
 
+// The row of micro-batches that leave their weight gradients lies in that of the others.
+model::TaskId first_of(const model::PipelineShape& shape, int row) {
+  return {std::min(row, shape.phases() * shape.model_chunks - 1) * shape.micro_batches};
+}
+
 TaskRow make_row(const model::PipelineShape& shape, int stage, int row_index) {
   const SlotLayout layout{shape};
-  const model::TaskId first{row_index * shape.micro_batches};
-  const Task task = shape.task(first);
+  const Task task{
+      shape.kind_of_row(row_index), shape.micro_batch(0), {row_index % shape.model_chunks}};
+  const model::TaskId first = first_of(shape, row_index);
   const auto awaited = model::awaited_message(shape, {stage}, task);
   TaskRow row{.slot = static_cast<std::uint32_t>(layout.task(stage, first)),
               .cost = static_cast<std::uint32_t>(stage * shape.num_rows() + row_index),
@@ -27,7 +35,7 @@ TaskRow make_row(const model::PipelineShape& shape, int stage, int row_index) {
               .chunk = static_cast<std::uint16_t>(task.chunk.value),
               .send = send_kind(shape, stage, task),
               .is_forward = task.kind == TaskKind::Forward,
-              .is_last = task.kind == shape.last_kind()};
+              .is_last = shape.is_last(task.kind)};
   if (awaited.exists()) {
     row.waits_for = static_cast<std::uint32_t>(layout.task(awaited.stage.value, awaited.task));
   }
@@ -52,10 +60,10 @@ TaskRows::TaskRows(const model::PipelineShape& shape)
     }
   }
   places_.reserve(static_cast<std::size_t>(shape.num_tasks()));
-  for (int row = 0; row < num_rows; ++row) {
-    for (int micro_batch = 0; micro_batch < shape.micro_batches; ++micro_batch) {
-      places_.push_back({static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(micro_batch)});
-    }
+  for (std::int32_t id = 0; id < shape.num_tasks(); ++id) {
+    const int row = shape.row_of(shape.task({id}));
+    places_.push_back({static_cast<std::uint32_t>(row),
+                       static_cast<std::uint32_t>(id - first_of(shape, row).value)});
   }
 }
 

@@ -26,14 +26,16 @@ Receiver receiver_of(const EventRecord& record, const TraceSource& source) {
   const model::Plan& plan = source.plan;
   const bool up = record.kind == EventKind::SendActivation;
   const bool v_shape = plan.schedule == model::ScheduleKind::ZeroBubbleV;
-  const int stride = source.ranks_per_stage;
-  const int pipeline_size = stride * plan.pipeline;  // Replicas of a simulated run stand in a row.
-  const int first = record.rank.value / pipeline_size * pipeline_size;
-  const int stage = (record.rank.value - first) / stride;
-  const int beside = record.rank.value % stride;
+  const int rank = record.rank.value;
+  const int stage = source.layout != nullptr ? source.layout->coordinates(record.rank).pipeline
+                                             : rank % plan.pipeline;
   const int chunk = record.chunk.value;
   const auto at = [&](int to_stage, int to_chunk) {
-    return Receiver{first + to_stage * stride + beside, to_chunk};
+    if (source.layout == nullptr) return Receiver{rank - stage + to_stage, to_chunk};
+    model::RankCoordinates there = source.layout->coordinates(record.rank);
+    there.pipeline = to_stage;
+    return Receiver{source.layout->rank_at(source.layout->instance(record.rank), there).value,
+                    to_chunk};
   };
   if (v_shape) return at(stage + (up == (chunk == 0) ? 1 : -1), chunk);
   if (up) return stage + 1 < plan.pipeline ? at(stage + 1, chunk) : at(0, chunk + 1);
@@ -77,6 +79,15 @@ void write_name(JsonWriter& json, const char* what, int pid, int tid, const std:
   json.end_object();
 }
 
+// Of a group of ranks that do the same each has its number too.
+std::string run_rank_text(const model::Plan& plan, const exec::HostLayout& layout, int rank) {
+  const bool is_decoupled = plan.schedule == model::ScheduleKind::Decoupled;
+  const model::SideInstances instances = exec::instances_of(plan);
+  const int num_roles = plan.pipeline * (is_decoupled ? instances.forward + instances.backward : 1);
+  if (num_roles == layout.num_ranks()) return rank_text(plan, num_roles, rank);
+  return fmt::format("rank {}, {}", rank, rank_text(plan, num_roles, layout.role({rank})));
+}
+
 void write_names(JsonWriter& json, const TraceSource& report) {
   std::set<int> ranks;
   std::set<std::pair<int, model::Lane>> lanes;
@@ -86,9 +97,8 @@ void write_names(JsonWriter& json, const TraceSource& report) {
   }
   for (const int rank : ranks) {
     write_name(json, "process_name", rank, 0,
-               report.ranks_per_stage > 1
-                   ? fmt::format("rank {}, stage {}", rank,
-                                 rank / report.ranks_per_stage % report.plan.pipeline)
+               report.layout != nullptr
+                   ? run_rank_text(report.plan, *report.layout, rank)
                    : rank_text(report.plan, static_cast<int>(ranks.size()), rank));
     json.begin_object();
     json.member("ph", "M");

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/host_layout.h"
 #include "model/plan.h"
 #include "model/program/event_record.h"
 #include "sim/simulation_report.h"
@@ -21,7 +22,8 @@ struct TraceSource {
   std::string world;  // "simulated", "run on the host".
   const model::Plan& plan;
   const std::vector<model::EventRecord>& timeline;
-  int ranks_per_stage = 1;  // How far apart the ranks of neighbouring stages are.
+  // Of a run: where its ranks stand. Null where each rank is a stage, replica by replica.
+  const exec::HostLayout* layout = nullptr;
 };
 std::string perfetto_trace(const TraceSource& source);
 std::string perfetto_trace(const sim::SimulationReport& report);

@@ -19,12 +19,14 @@ double that_fit(const std::optional<FeedRoom>& room) {
   return std::clamp(std::floor(ratio(room->free / room->each)), 0.0, kMany);
 }
 
-// Forward ranks run forwards only and keep weights.
-void keep_forwards(StageCost& stage) {
+// Forward ranks run forwards only and keep weights, or work out weight gradients too.
+void keep_forwards(bool has_weight_gradients, StageCost& stage) {
   stage.optimizer = {};
-  stage.gradients = stage.optimizer_state = {};
+  stage.optimizer_state = {};
+  if (!has_weight_gradients) stage.gradients = {};
   for (ChunkCost& chunk : stage.chunks) {
-    chunk.backward = chunk.backward_input = chunk.backward_weight = {};
+    chunk.backward = chunk.backward_input = {};
+    if (!has_weight_gradients) chunk.backward_weight = {};
     chunk.gradient_reduce = {};
   }
 }
@@ -49,6 +51,7 @@ std::vector<ProgramSpec> decoupled_sides(const DecoupledSides& sides) {
                   sides.forward.pipeline, " and ", sides.backward.pipeline, " stages");
   MEGATWIN_ASSERT(instance_problems(sides.forward.micro_batches, sides.instances).empty());
   const int most = (sides.forward.micro_batches - 1) / sides.instances.backward + 1;
+  MEGATWIN_ASSERT(sides.weight_share >= 0 && sides.weight_share <= 1, sides.weight_share);
   std::vector<SideCrossing> crossings = sides.crossings;
   for (SideCrossing& crossing : crossings) {
     if (sides.feed == SideFeed::StageInput || crossing.fed_max >= most) crossing.fed_max = 0;
@@ -61,15 +64,21 @@ std::vector<ProgramSpec> decoupled_sides(const DecoupledSides& sides) {
     spec.feed = sides.feed;
     spec.crossings = crossings;
     spec.instances = sides.instances;
+    spec.weight_share = sides.weight_share;
     // Transfers run beside compute. The collectives of a lone chunk begin and end alike with and
     // without overlap.
     spec.overlap_p2p = true;
     spec.overlap_grad_reduce = spec.overlap_param_gather = false;
     spec.overlap_slowdown = 0;
     for (StageCost& stage : spec.stages) {
-      side == PipelineSide::Forward ? keep_forwards(stage) : keep_backwards(sides.feed, stage);
+      side == PipelineSide::Forward ? keep_forwards(sides.weight_share > 0, stage)
+                                    : keep_backwards(sides.feed, stage);
     }
     for (spec.instance = 0; spec.instance < sides.instances.of(side); ++spec.instance) {
+      if (side == PipelineSide::Forward && !sides.forward_orders.empty()) {
+        const auto first = sides.forward_orders.begin() + spec.instance * spec.pipeline;
+        spec.orders.assign(first, first + spec.pipeline);
+      }
       specs.push_back(spec);
     }
   }

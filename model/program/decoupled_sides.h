@@ -14,6 +14,18 @@
 
 namespace megatwin::model {
 
+// What is decided of a decoupled plan on its machines before it runs, in whichever world.
+struct DecidedSides {
+  // By stage, SideCrossing::fed_max; empty: any number.
+  std::vector<int> fed_max;
+  // Share of the micro-batches whose weight gradients the forward side works out; which ones:
+  // is_left(). Nothing: nobody decided.
+  std::optional<double> weight_share;
+  // Then the order of each forward rank, instance by instance and stage by stage; empty: after all
+  // forwards.
+  std::vector<std::vector<std::string>> forward_orders;
+};
+
 struct DecoupledSides {
   // The whole pipeline as the ranks of either side would run it, with one chunk a stage; each side
   // keeps what is its own. The gather of `forward` brings the weights that the other side stepped.
@@ -21,6 +33,8 @@ struct DecoupledSides {
   SideFeed feed = SideFeed::StageInput;
   std::vector<SideCrossing> crossings;  // By stage, or empty.
   SideInstances instances;
+  double weight_share = 0;                               // These and …
+  std::vector<std::vector<std::string>> forward_orders;  // … these as in DecidedSides.
 };
 
 // One spec an instance: the forward ones, then the backward ones. A bound that holds nobody back is

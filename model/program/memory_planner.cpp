@@ -59,11 +59,14 @@ void visit_lifetimes(const MemoryRequest& request, Visitor& visit) {
         visit.begin(BufferKind::BackwardTransient, task, now);
         visit.end(BufferKind::BackwardTransient, task, now + 1);
         visit.end(BufferKind::Activation, task, now + 1);
-        if (task.kind == TaskKind::BackwardInput) {
+        if (task.kind == TaskKind::BackwardInput && request.shape.side == PipelineSide::Both) {
           visit.begin(BufferKind::WeightGradientInput, task, now + 1);
         }
         break;
       case TaskKind::BackwardWeight:
+        if (request.shape.side == PipelineSide::Forward) {
+          visit.begin(BufferKind::WeightGradientInput, task, now);
+        }
         visit.begin(BufferKind::WeightTransient, task, now);
         visit.end(BufferKind::WeightTransient, task, now + 1);
         visit.end(BufferKind::WeightGradientInput, task, now + 1);
@@ -104,7 +107,7 @@ class LiveSum {
     live_ -= size_of(chunk_of(request_, task), kind);
   }
   void finish_task(const Task& task) {
-    if (task.kind != request_.shape.last_kind()) {
+    if (!request_.shape.is_last(task.kind)) {
       return;
     }
     --in_flight_[static_cast<std::size_t>(task.chunk.value)];

@@ -53,7 +53,8 @@ struct MemoryRequest {
 // Lifetimes as ChunkCost says: an activation from the start of its forward to the end of the
 // backward (or of the backward for the input), then the input of the weight gradient to the end of
 // that; transients inside their task. On the forward side of a decoupled pipeline an activation
-// lives as long as its forward: what is fed of it is a message.
+// lives as long as its forward: what is fed of it is a message. So is the input of a weight
+// gradient that is left to that side, and lives there as long as its task.
 MemoryPeak plan_memory(const MemoryRequest& request);
 
 // A buffer with its lifetime in half-steps: task n of the order starts at 2n and ends at 2n + 1;

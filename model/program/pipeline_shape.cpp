@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "model/assert.h"
+
 namespace megatwin::model {
 namespace {
 
@@ -60,7 +62,37 @@ PipelineShape side_shape(const ProgramSpec& spec, PipelineSide side, int instanc
           .micro_batches = (spec.micro_batches - instance + instances - 1) / instances,
           .side = side,
           .instance = instance,
-          .instances = instances};
+          .instances = instances,
+          .weight_share = spec.weight_share};
+}
+
+int PipelineShape::left_before(int n) const {
+  if (weight_share == 0) {
+    return 0;
+  }
+  if (instances == 1) {
+    return left_of_first(n, weight_share);
+  }
+  int count = 0;
+  for (int place = 0; place < n; ++place) {
+    count += leaves(micro_batch(place)) ? 1 : 0;
+  }
+  return count;
+}
+
+Task PipelineShape::left_task(TaskId id) const {
+  if (side == PipelineSide::Backward) {
+    const MicroBatchId own = micro_batch(id.value - micro_batches);
+    return {leaves(own) ? TaskKind::BackwardInput : TaskKind::Backward, own, {0}};
+  }
+  int left = id.value - micro_batches;
+  for (int place = 0; place < micro_batches; ++place) {
+    const MicroBatchId own = micro_batch(place);
+    if (leaves(own) && left-- == 0) {
+      return {TaskKind::BackwardWeight, own, {0}};
+    }
+  }
+  MEGATWIN_ASSERT(false, "task ", id.value, " of ", num_tasks());
 }
 
 }  // namespace megatwin::model

@@ -4,6 +4,7 @@
 #ifndef MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_
 #define MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_
 
+#include <cmath>
 #include <compare>
 
 #include "model/ids.h"
@@ -18,6 +19,15 @@ enum class ChunkPlacement {
   Fold,        // v = 2; chunk 0 of stage s up to p−1, then back: chunk 1 of stage 2p−1−s.
 };
 
+// Of the first n micro-batches of a step, how many leave their weight gradients to the forward side
+// where that has a share of all: evenly spread. A whole number within rounding counts as one.
+inline int left_of_first(int n, double share) {
+  return static_cast<int>(std::floor(n * share + 1e-9));
+}
+inline bool is_left(MicroBatchId micro_batch, double share) {
+  return left_of_first(micro_batch.value + 1, share) > left_of_first(micro_batch.value, share);
+}
+
 struct PipelineShape {
   int pipeline = 1;
   int model_chunks = 1;
@@ -28,6 +38,9 @@ struct PipelineShape {
   // Of an instance of a side: its micro-batches are `instance`, `instance` + `instances` and so on.
   int instance = 0;
   int instances = 1;
+  // Decoupled: of all micro-batches of the step that leave their weight gradients to the forward
+  // side.
+  double weight_share = 0;
 
   friend constexpr auto operator<=>(const PipelineShape&, const PipelineShape&) = default;
 
@@ -47,19 +60,40 @@ struct PipelineShape {
   ChunkId chunk_of(int virtual_stage) const { return {virtual_stage / pipeline}; }
 
   // Forward and Backward, or Forward, BackwardInput and BackwardWeight. Decoupled: Forward on the
-  // one side, Recompute and Backward on the other.
+  // one side, Recompute and Backward on the other. Of micro-batches whose weight gradients are left
+  // to the forward side the BackwardInput stands for the Backward, and the BackwardWeight follows
+  // the forwards.
   int phases() const {
     if (side == PipelineSide::Forward) {
-      return 1;
+      return weight_share > 0 ? 2 : 1;
     }
     return split_backward ? 3 : 2;
   }
-  // All micro-batches of one (phase, chunk) are a row of tasks.
-  int num_rows() const { return phases() * model_chunks; }
+  bool leaves(MicroBatchId micro_batch) const {
+    return weight_share > 0 && is_left(micro_batch, weight_share);
+  }
+  // Of this pipeline's own before place `n`: how many are left to the forward side.
+  int left_before(int n) const;
+  // All micro-batches of one (phase, chunk) are a row of tasks, which cost alike; a backward side
+  // has a row of its own for those that leave their weight gradients.
+  int num_rows() const {
+    return phases() * model_chunks + (side == PipelineSide::Backward && weight_share > 0 ? 1 : 0);
+  }
+  int row_of(const Task& task) const {
+    const bool is_own = side == PipelineSide::Backward && task.kind == TaskKind::BackwardInput;
+    return is_own ? 2 : phase_of(task.kind) * model_chunks + task.chunk.value;
+  }
+  TaskKind kind_of_row(int row) const {
+    const bool is_own = side == PipelineSide::Backward && row == 2;
+    return is_own ? TaskKind::BackwardInput : kind_of(row / model_chunks);
+  }
   // Position of a chunk among those of all stages, stage by stage.
   int chunk_number(int stage, int chunk) const { return stage * model_chunks + chunk; }
   int tasks_per_phase() const { return model_chunks * micro_batches; }
-  int num_tasks() const { return phases() * tasks_per_phase(); }
+  int num_tasks() const {
+    return side == PipelineSide::Forward ? micro_batches + left_before(micro_batches)
+                                         : phases() * tasks_per_phase();
+  }
 
   // The n-th of its micro-batches, and back.
   MicroBatchId micro_batch(int n) const { return {instance + n * instances}; }
@@ -70,11 +104,17 @@ struct PipelineShape {
   // Tasks are numbered by phase, then chunk, then micro-batch: the same numbers on every rank, so
   // that (rank, task) is the tag of the message that the task waits for.
   TaskId task_id(const Task& task) const {
+    if (side == PipelineSide::Forward && task.kind == TaskKind::BackwardWeight) {
+      return {micro_batches + left_before(place_of(task.micro_batch))};
+    }
     return {(phase_of(task.kind) * model_chunks + task.chunk.value) * micro_batches +
             place_of(task.micro_batch)};
   }
   Task task(TaskId id) const {
     const int row = id.value / micro_batches;
+    if (weight_share > 0 && row > 0) {
+      return left_task(id);
+    }
     return {
         kind_of(row / model_chunks), micro_batch(id.value % micro_batches), {row % model_chunks}};
   }
@@ -82,11 +122,14 @@ struct PipelineShape {
     if (kind == TaskKind::Forward || kind == TaskKind::Recompute) {
       return 0;
     }
-    return kind == TaskKind::BackwardWeight ? 2 : 1;
+    return kind == TaskKind::BackwardWeight && side != PipelineSide::Forward ? 2 : 1;
   }
   TaskKind kind_of(int phase) const {
     if (phase == 0) {
       return side == PipelineSide::Backward ? TaskKind::Recompute : TaskKind::Forward;
+    }
+    if (side == PipelineSide::Forward) {
+      return TaskKind::BackwardWeight;
     }
     if (!split_backward) {
       return TaskKind::Backward;
@@ -100,6 +143,12 @@ struct PipelineShape {
     }
     return split_backward ? TaskKind::BackwardWeight : TaskKind::Backward;
   }
+  bool is_last(TaskKind kind) const {
+    return kind == last_kind() ||
+           (side == PipelineSide::Backward && kind == TaskKind::BackwardInput);
+  }
+  // Of a task behind the first row, where weight gradients are left to the forward side.
+  Task left_task(TaskId id) const;
 };
 
 // The shape that the schedule of `spec` asks for.

@@ -51,20 +51,26 @@ struct Program {
   std::vector<std::uint32_t> successor_begin;
   std::vector<TaskId> successors;
   // How many things task t waits for: tasks of this rank, one message, one from the other side, and
-  // in a forward (or its recompute) the parameters of its chunk.
+  // in a forward (or its recompute), on a forward side in every task, the parameters of its chunk.
   std::vector<std::uint8_t> num_waits;
   std::vector<Message> sends;     // What task t sends when done, and where.
   std::vector<Message> receives;  // What task t waits for, and from where.
   // Decoupled, else empty: what task t sends to a rank of its stage on the other side, and what it
   // waits for from there; which one depends on the micro-batch. A forward feeds the recompute of
-  // its micro-batch; a backward makes room for a later forward, which is a message without content.
-  std::vector<Message> crossings, awaited_crossings;
+  // its micro-batch, a BackwardInput the weight gradients that are left to the forward side.
+  // `rooms` are messages without content: a backward makes room for a later forward, when what it
+  // sends itself has been sent.
+  std::vector<Message> crossings, rooms, awaited_crossings;
   std::vector<ChunkMemory> chunk_memory;
   Bytes fixed_memory;  // Parameters, gradients, optimizer state, buffers, overhead.
 
-  bool crosses(TaskId task) const {
+  bool feeds(TaskId task) const {
     return !crossings.empty() && crossings[static_cast<std::size_t>(task.value)].exists();
   }
+  bool makes_room(TaskId task) const {
+    return !rooms.empty() && rooms[static_cast<std::size_t>(task.value)].exists();
+  }
+  bool crosses(TaskId task) const { return feeds(task) || makes_room(task); }
   bool awaits_crossing(TaskId task) const {
     return !awaited_crossings.empty() &&
            awaited_crossings[static_cast<std::size_t>(task.value)].exists();

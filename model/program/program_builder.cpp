@@ -43,6 +43,9 @@ std::vector<TaskId> local_predecessors(const PipelineShape& shape, StageId stage
                                        const Task& task) {
   std::vector<TaskId> result;
   if (task.kind == TaskKind::BackwardWeight) {
+    if (shape.side == PipelineSide::Forward) {
+      return result;  // The other side runs what comes before.
+    }
     result.push_back(shape.task_id({TaskKind::BackwardInput, task.micro_batch, task.chunk}));
     return result;
   }
@@ -94,10 +97,10 @@ struct Row {
 };
 
 std::vector<Row> make_rows(const PipelineShape& shape, StageId stage) {
-  std::vector<Row> rows(static_cast<std::size_t>(shape.num_rows()));
+  std::vector<Row> rows(static_cast<std::size_t>(shape.phases() * shape.model_chunks));
   for (std::int32_t index = 0; index < std::ssize(rows); ++index) {
     Row& row = rows[static_cast<std::size_t>(index)];
-    row.first = shape.task({index * shape.micro_batches});
+    row.first = {shape.kind_of_row(index), shape.micro_batch(0), {index % shape.model_chunks}};
     row.send = sent_message(shape, stage, row.first);
     row.receive = awaited_message(shape, stage, row.first);
     const std::vector<TaskId> before = local_predecessors(shape, stage, row.first);
@@ -105,8 +108,11 @@ std::vector<Row> make_rows(const PipelineShape& shape, StageId stage) {
       const std::int32_t predecessor_row = predecessor.value / shape.micro_batches;
       rows[static_cast<std::size_t>(predecessor_row)].successor_rows.push_back(index);
     }
+    // A forward side does nothing before it has its weights.
+    const bool waits_for_weights =
+        shape.phase_of(row.first.kind) == 0 || shape.side == PipelineSide::Forward;
     row.num_waits = static_cast<int>(before.size()) + (row.receive.exists() ? 1 : 0) +
-                    (shape.phase_of(row.first.kind) == 0 ? 1 : 0);
+                    (waits_for_weights ? 1 : 0);
   }
   return rows;
 }
@@ -120,9 +126,12 @@ Message of_micro_batch(Message message, std::int32_t micro_batch) {
 
 void append_row(const Row& row, Program& program) {
   const std::int32_t num_micro_batches = program.shape.micro_batches;
-  for (std::int32_t micro_batch = 0; micro_batch < num_micro_batches; ++micro_batch) {
-    program.tasks.push_back(
-        {row.first.kind, program.shape.micro_batch(micro_batch), row.first.chunk});
+  const auto first = static_cast<std::int32_t>(program.tasks.size());
+  const bool is_of_left = program.shape.side == PipelineSide::Forward && first > 0;
+  const std::int32_t size =
+      is_of_left ? program.shape.left_before(num_micro_batches) : num_micro_batches;
+  for (std::int32_t micro_batch = 0; micro_batch < size; ++micro_batch) {
+    program.tasks.push_back(program.shape.task({first + micro_batch}));
     program.num_waits.push_back(static_cast<std::uint8_t>(row.num_waits));
     program.sends.push_back(of_micro_batch(row.send, micro_batch));
     program.receives.push_back(of_micro_batch(row.receive, micro_batch));
@@ -141,7 +150,8 @@ struct SideEnd {
 };
 
 // Writes down what of a crossing this program sees.
-void append_crossing(const SideEnd& sender, const SideEnd& receiver, Program& program) {
+void append_crossing(const SideEnd& sender, const SideEnd& receiver, std::vector<Message>& sent,
+                     Program& program) {
   const auto is_here = [&](const SideEnd& end) {
     return end.side == program.shape.side && end.instance == program.shape.instance;
   };
@@ -151,7 +161,7 @@ void append_crossing(const SideEnd& sender, const SideEnd& receiver, Program& pr
                    .instance = static_cast<std::uint16_t>(end.instance)};
   };
   if (is_here(sender)) {
-    program.crossings[static_cast<std::size_t>(sender.task.value)] = message_to(receiver);
+    sent[static_cast<std::size_t>(sender.task.value)] = message_to(receiver);
   }
   if (is_here(receiver)) {
     const auto index = static_cast<std::size_t>(receiver.task.value);
@@ -163,12 +173,14 @@ void append_crossing(const SideEnd& sender, const SideEnd& receiver, Program& pr
 // Micro-batch n is fed from its forward to its recompute; the first stage reads the tokens itself
 // when it runs the forward again. With room for k micro-batches the backward of n makes room for
 // the forward of the k-th that comes to the same backward rank after it, on whichever rank that is.
+// What weight gradients need goes to the rank that ran the forward.
 void append_crossings(const ProgramSpec& spec, Program& program) {
   if (spec.side == PipelineSide::Both) {
     return;
   }
   const auto num_tasks = static_cast<std::size_t>(program.num_tasks());
   program.crossings.resize(num_tasks);
+  program.rooms.resize(num_tasks);
   program.awaited_crossings.resize(num_tasks);
   const auto end_of = [&](PipelineSide side, TaskKind kind, std::int64_t micro_batch) {
     const auto n = static_cast<std::int32_t>(micro_batch);
@@ -181,11 +193,17 @@ void append_crossings(const ProgramSpec& spec, Program& program) {
   for (std::int32_t n = 0; n < spec.micro_batches; ++n) {
     const SideEnd forward = end_of(PipelineSide::Forward, TaskKind::Forward, n);
     if (is_fed) {
-      append_crossing(forward, end_of(PipelineSide::Backward, TaskKind::Recompute, n), program);
+      append_crossing(forward, end_of(PipelineSide::Backward, TaskKind::Recompute, n),
+                      program.crossings, program);
+    }
+    if (spec.weight_share > 0 && is_left({n}, spec.weight_share)) {
+      append_crossing(end_of(PipelineSide::Backward, TaskKind::BackwardInput, n),
+                      end_of(PipelineSide::Forward, TaskKind::BackwardWeight, n), program.crossings,
+                      program);
     }
     if (ahead > 0 && n >= ahead) {
       append_crossing(end_of(PipelineSide::Backward, TaskKind::Backward, n - ahead), forward,
-                      program);
+                      program.rooms, program);
     }
   }
 }

@@ -76,6 +76,9 @@ struct SideCrossing {
   Instant feed;  // Of one micro-batch, on its way.
   // Of a backward rank: micro-batches begun for it and not finished by it; 0: any number.
   int fed_max = 0;
+  // Where weight gradients are left to the forward side: what one of them needs, on its way there,
+  // and the sums of a step, on their way back.
+  Instant weight_input = {}, gradients = {};
   friend constexpr bool operator==(const SideCrossing&, const SideCrossing&) = default;
 };
 
@@ -104,6 +107,7 @@ struct ProgramSpec {
   // `pipeline`, the default of Megatron-LM (its microbatch-group-size-per-virtual-pipeline-stage).
   int micro_batch_group = 0;
   // OrderFile schedule: per rank the list of tasks such as "F0.1" (micro-batch.chunk).
+  // Decoupled: of a forward side to which weight gradients are left; empty: after all forwards.
   std::vector<std::vector<std::string>> orders;
   bool orders_fold = false;  // OrderFile: the chunks lie on the V map of ZB-V (v = 2).
   // Decoupled: which side this is of, and what crosses to the other or comes from it, by stage;
@@ -113,6 +117,8 @@ struct ProgramSpec {
   std::vector<SideCrossing> crossings;
   SideInstances instances;
   int instance = 0;  // Of this side. `micro_batches` are those of all instances.
+  // Share of them that leaves its weight gradients to the forward side; which ones: is_left().
+  double weight_share = 0;
 
   PipelineHop hop(int boundary) const {
     return hops.empty() ? PipelineHop{send_activation, send_gradient}

@@ -1,8 +1,6 @@
 #include "sim/decoupled/decoupled_instances.h"
 
 #include <algorithm>
-#include <cmath>
-#include <deque>
 #include <functional>
 #include <queue>
 #include <tuple>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "model/assert.h"
+#include "model/program/pipeline_shape.h"
 
 namespace megatwin::sim {
 namespace {
@@ -56,10 +55,9 @@ struct Rank {
   Nanoseconds free = 0;       // When its lane may go on.
   Nanoseconds idle_from = 0;  // Up to where its time is accounted for.
   Nanoseconds send_free[kNumSendLanes] = {0, 0};
-  std::vector<char> there, gradient_there;             // Inputs by micro-batch …
-  std::vector<Transfer> input, gradient;               // … and how they came.
-  std::vector<std::pair<int, Transfer>> weight_tasks;  // Arrived at a forward rank.
-  std::deque<Transfer> weight_inputs;                  // On their way.
+  std::vector<char> there, gradient_there;              // Inputs by micro-batch …
+  std::vector<Transfer> input, gradient, weight_input;  // … and how they came.
+  std::vector<std::pair<int, Transfer>> weight_tasks;   // Arrived at a forward rank.
   std::size_t weight_tasks_done = 0;
   int next = 0;            // Of its own micro-batches.
   bool ran_again = false;  // The forward of `next`.
@@ -76,6 +74,7 @@ class Simulation {
         spec.stages.size();
     ranks_.resize(num_ranks);
     result_.ranks.resize(num_ranks);
+    result_.orders.resize(num_ranks);
     for (int rank = 0; rank < static_cast<int>(num_ranks); ++rank) {
       Rank& state = ranks_[static_cast<std::size_t>(rank)];
       const auto m = static_cast<std::size_t>(spec.micro_batches);
@@ -83,6 +82,7 @@ class Simulation {
       state.gradient_there.assign(m, 0);
       state.input.resize(m);
       state.gradient.resize(m);
+      state.weight_input.resize(m);
       DecoupledRank& report = result_.ranks[static_cast<std::size_t>(rank)];
       report.forward_side = is_forward(rank);
       report.stage = {rank % num_stages_};
@@ -130,8 +130,7 @@ class Simulation {
 
   // Whether the forward side works out the weight gradients.
   bool leaves_weights(int micro_batch) const {
-    const auto up_to = [&](int n) { return std::floor(n * spec_.weight_share + 1e-9); };
-    return up_to(micro_batch + 1) > up_to(micro_batch);
+    return model::is_left({micro_batch}, spec_.weight_share);
   }
   bool feeds_input() const { return spec_.feed == DecoupledFeed::StageInput; }
 
@@ -171,8 +170,7 @@ class Simulation {
         rank.gradient_there[index] = 1;
         break;
       case Event::WeightInput:
-        rank.weight_tasks.emplace_back(now.micro_batch, rank.weight_inputs.front());
-        rank.weight_inputs.pop_front();
+        rank.weight_tasks.emplace_back(now.micro_batch, rank.weight_input[index]);
         count_weight_inputs(now.rank, 1);
         break;
       case Event::FeedSent:
@@ -374,11 +372,12 @@ class Simulation {
     if (without_weights) {
       const Transfer sent{end, send(rank, kAcross, end, costs(rank).weight_input)};
       const int dual = forward_rank(micro_batch, stage);
-      rank_at(dual).weight_inputs.push_back(sent);
+      rank_at(dual).weight_input[index] = sent;
       push(sent.arrived, dual, Event::WeightInput, micro_batch);
       push(sent.arrived, rank, Event::InputSent, micro_batch);
     }
-    push(end, rank, Event::Released, micro_batch);
+    // The word that there is room goes behind the inputs that are on their way.
+    push(without_weights ? end : send(rank, kAcross, end, {}), rank, Event::Released, micro_batch);
   }
 
   // Runs a task from now on; its end.
@@ -388,6 +387,8 @@ class Simulation {
     report_of(rank).bubble += {now_ - state.idle_from};
     state.free = state.idle_from = now_ + duration.ns;
     report_of(rank).busy += duration;
+    result_.orders[static_cast<std::size_t>(rank)].push_back(
+        {static_cast<model::TaskKind>(kind), {micro_batch}, {0}});
     if (duration.ns > 0) {
       result_.timeline.push_back(
           {{rank}, Lane::Compute, kind, {micro_batch}, {0}, {now_}, {state.free}});

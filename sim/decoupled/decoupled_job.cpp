@@ -11,6 +11,7 @@
 #include "model/program/decoupled_sides.h"
 #include "model/program/lowering.h"
 #include "model/program/stage_jobs.h"
+#include "sim/decoupled/decoupled_program.h"
 #include "sim/memory_report.h"
 #include "sim/step_limit.h"
 
@@ -240,16 +241,16 @@ std::vector<std::string> decoupled_problems(const Job& job) {
   return problems;
 }
 
-std::vector<int> fed_bounds(const Job& job) {
+model::DecidedSides decided_sides(const Job& job) {
   if (job.plan.schedule != model::ScheduleKind::Decoupled || job.cluster.groups.empty() ||
       !decoupled_problems(job).empty()) {
     return {};
   }
-  std::vector<int> bounds;
-  for (const DecoupledStage& stage : price_decoupled(job).spec.stages) {
-    bounds.push_back(stage.waiting_max);
-  }
-  return bounds;
+  const DecoupledSpec spec = price_decoupled(job).spec;
+  model::DecidedSides decided{
+      .fed_max = {}, .weight_share = spec.weight_share, .forward_orders = forward_orders(spec)};
+  for (const DecoupledStage& stage : spec.stages) decided.fed_max.push_back(stage.waiting_max);
+  return decided;
 }
 
 DecoupledJob price_decoupled(const Job& job, const model::PricedEffects& effects) {

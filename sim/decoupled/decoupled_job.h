@@ -16,6 +16,7 @@
 
 #include "model/diagnostic.h"
 #include "model/job.h"
+#include "model/program/decoupled_sides.h"
 #include "model/program/job_program.h"
 #include "sim/decoupled/decoupled_pipeline.h"
 #include "sim/simulation_report.h"
@@ -32,10 +33,9 @@ struct DecoupledJob {
   bool leaves_gradients = false;  // To the forward side.
 };
 
-// How many micro-batches each stage's backward ranks may be fed and not have finished, by the
-// memory of the cluster's GPUs (SideCrossing::fed_max). Empty where nothing says: no cluster, not
-// one for this plan, another schedule.
-std::vector<int> fed_bounds(const model::Job& job);
+// By the prices and the memory of the cluster's GPUs. Empty where nothing says: no cluster, not one
+// for this plan, another schedule.
+model::DecidedSides decided_sides(const model::Job& job);
 
 // The share of the plan; of `auto` the number of micro-batches with the shortest step that fits in
 // memory, or just the shortest when none is found that fits. Looked for from the share at which

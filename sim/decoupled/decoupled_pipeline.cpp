@@ -1,9 +1,9 @@
 #include "sim/decoupled/decoupled_pipeline.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "model/assert.h"
+#include "model/program/pipeline_shape.h"
 #include "sim/decoupled/decoupled_instances.h"
 #include "sim/decoupled/decoupled_program.h"
 
@@ -35,7 +35,7 @@ DecoupledResult simulate_decoupled(const DecoupledSpec& spec) {
 }
 
 int weights_moved(const DecoupledSpec& spec) {
-  return static_cast<int>(std::floor(spec.micro_batches * spec.weight_share + 1e-9));
+  return model::left_of_first(spec.micro_batches, spec.weight_share);
 }
 
 double balanced_weight_share(const DecoupledSpec& spec) {

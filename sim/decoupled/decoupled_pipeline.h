@@ -3,9 +3,10 @@
 // between the sides. Every pipeline stage has some forward ranks and some backward ranks
 // (instances); micro-batch j belongs to forward instance j mod a and backward instance j mod b.
 //
-// Without a split these are programs that the Executor runs, see decoupled_program.h; weight
-// gradients left to the forward side have an engine of their own, decoupled_instances.h. Where both
-// apply they give the same times (docs/adr/0010).
+// Without a split these are programs that the Executor runs, see decoupled_program.h. Weight
+// gradients left to the forward side have an engine of their own, decoupled_instances.h, which
+// decides when each forward rank runs which; in that order they are programs too. Both give the
+// same times (docs/adr/0010).
 //
 // Transfers queue per sender and kind, beside compute. The step ends when every rank has ended.
 // In closed form, without transfers and bounds: policies/forward_backward_decoupling.h.
@@ -17,6 +18,7 @@
 
 #include "model/ids.h"
 #include "model/program/event_record.h"
+#include "model/program/task.h"
 #include "model/units.h"
 #include "policies/forward_backward_decoupling.h"
 
@@ -83,7 +85,8 @@ struct DecoupledRank {
 struct DecoupledResult {
   model::Instant makespan;
   std::vector<DecoupledRank> ranks;  // Forward instances stage by stage, then backward instances.
-  std::vector<model::EventRecord> timeline;  // By rank, then start.
+  std::vector<model::EventRecord> timeline;      // By rank, then start.
+  std::vector<std::vector<model::Task>> orders;  // Of the tasks of each rank; not by_executor.
   std::int64_t events = 0;
   bool by_executor = false;
 
@@ -95,7 +98,7 @@ struct DecoupledResult {
 // 0 ≤ weight_share ≤ 1.
 DecoupledResult simulate_decoupled(const DecoupledSpec& spec);
 
-// Micro-batches whose weight gradients are worked out on forward ranks.
+// Micro-batches whose weight gradients are worked out on forward ranks; which ones: is_left().
 int weights_moved(const DecoupledSpec& spec);
 
 // The share of weight gradients on the forward side at which both sides of the busiest stage work

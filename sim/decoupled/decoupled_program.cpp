@@ -7,7 +7,9 @@
 #include "model/assert.h"
 #include "model/program/decoupled_sides.h"
 #include "model/program/program_builder.h"
+#include "model/program/task.h"
 #include "policies/schedule.h"
+#include "sim/decoupled/decoupled_instances.h"
 #include "sim/event_engine.h"
 #include "sim/pipeline_costs.h"
 #include "sim/step_analysis.h"
@@ -94,29 +96,48 @@ int activations_max(const DecoupledSpec& spec, const StageTimes& times,
 
 bool is_program(const DecoupledSpec& spec) { return spec.weight_share == 0; }
 
+std::vector<std::vector<std::string>> forward_orders(const DecoupledSpec& spec) {
+  std::vector<std::vector<std::string>> orders;
+  if (is_program(spec)) return orders;
+  const DecoupledResult decided = simulate_instances(spec);
+  const std::size_t num_forward =
+      static_cast<std::size_t>(spec.forward_instances) * spec.stages.size();
+  for (std::size_t rank = 0; rank < num_forward; ++rank) {
+    std::vector<std::string>& order = orders.emplace_back();
+    for (const model::Task& task : decided.orders[rank]) order.push_back(to_text(task));
+  }
+  return orders;
+}
+
 std::vector<ProgramSpec> sides_of(const DecoupledSpec& spec) {
-  MEGATWIN_ASSERT(is_program(spec), spec.weight_share);
   const bool again = spec.feed == DecoupledFeed::StageInput;
   model::DecoupledSides sides{
       .forward = {.pipeline = static_cast<int>(spec.stages.size()),
                   .micro_batches = spec.micro_batches},
       .feed = again ? model::SideFeed::StageInput : model::SideFeed::Activations,
-      .instances = {spec.forward_instances, spec.backward_instances}};
+      .instances = {spec.forward_instances, spec.backward_instances},
+      .weight_share = weights_moved(spec) > 0 ? spec.weight_share : 0,
+      .forward_orders = forward_orders(spec)};
   sides.backward = sides.forward;
   for (std::size_t s = 0; s < spec.stages.size(); ++s) {
     const DecoupledStage& stage = spec.stages[s];
     const bool is_last = s + 1 == spec.stages.size();
-    sides.forward.stages.push_back(
-        {.chunks = {{.forward = stage.forward, .parameter_gather = stage.weights}}});
+    sides.forward.stages.push_back({.chunks = {{.forward = stage.forward,
+                                                .backward_weight = stage.weight_on_forward,
+                                                .parameter_gather = stage.weights}}});
     sides.backward.stages.push_back({.chunks = {{.forward = stage.again,
                                                  .backward = stage.backward,
+                                                 .backward_input = stage.backward_input,
                                                  .gradient_reduce = stage.reduce}},
                                      .optimizer = stage.optimizer});
     sides.forward.hops.push_back({.activation = stage.send_activation, .gradient = {}});
     sides.backward.hops.push_back(
         {.activation = {},
          .gradient = is_last ? model::Instant{} : spec.stages[s + 1].send_gradient});
-    sides.crossings.push_back({.feed = stage.feed, .fed_max = stage.waiting_max});
+    sides.crossings.push_back({.feed = stage.feed,
+                               .fed_max = stage.waiting_max,
+                               .weight_input = stage.weight_input,
+                               .gradients = stage.gradients});
   }
   return decoupled_sides(sides);
 }

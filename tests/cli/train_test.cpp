@@ -125,6 +125,96 @@ TEST_F(TrainCommand, TrainsADecoupledPipeline) {
   EXPECT_NE(refused.out.find("each instance needs at least one"), std::string::npos) << refused.out;
 }
 
+// Three ranks a stage: two forward ones and a backward one.
+TEST_F(TrainCommand, TrainsSidesOfUnequalTensorSizes) {
+  const auto arguments = [&](const std::string& command, const std::string& policy) {
+    return std::vector<std::string>{command, path("job.yaml"),   "--set", "plan.model_chunks=1",
+                                    "--set", "policy=" + policy, "--json"};
+  };
+  const auto train = [&](const std::string& policy) {
+    fs::remove_all(path("checkpoints"));
+    auto words = arguments("train", policy);
+    words.insert(words.end(), {"--log", path("fbd.log"), "--trace", path("fbd.json")});
+    return run(words);
+  };
+  const Answer together = train("{schedule: 1f1b}");
+  ASSERT_EQ(together.code, 0) << together.err;
+  const std::string policy = "{schedule: fbd, feed: activations, forward: {tensor: 2}}";
+  const Answer trained = train(policy);
+  ASSERT_EQ(trained.code, 0) << trained.out << trained.err;
+  const auto answer = json(trained.out);
+  EXPECT_EQ(answer["ranks"].GetInt(), 6);
+  for (rapidjson::SizeType step = 0; step < 4; ++step) {
+    const double expected = json(together.out)["steps"][step]["loss"].GetDouble();
+    EXPECT_NEAR(answer["steps"][step]["loss"].GetDouble(), expected, 1e-5 * expected);
+  }
+  EXPECT_STREQ(answer["memory"][3]["side"].GetString(), "forward");
+  EXPECT_EQ(answer["memory"][3]["stage"].GetInt(), 1);
+  EXPECT_STREQ(answer["memory"][4]["side"].GetString(), "backward");
+  EXPECT_EQ(answer["memory"][5]["stage"].GetInt(), 1);
+
+  auto words = arguments("simulate", policy);
+  words.insert(words.end(), {"--replay", path("fbd.log")});
+  const Answer replayed = run(words);
+  ASSERT_EQ(replayed.code, 0) << replayed.out << replayed.err;
+  EXPECT_EQ(json(replayed.out)["different"].GetInt(), 0);
+  EXPECT_EQ(json(replayed.out)["steps_simulated_alike"].GetInt(), 4);
+
+  std::ifstream file(path("fbd.json"));
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find("\"rank 3, forward stage 1\""), std::string::npos);
+  EXPECT_NE(text.str().find("\"rank 5, backward stage 1\""), std::string::npos);
+  // One hop of each micro-batch of three steps: of both forward ranks, and back of one.
+  int arrows = 0;
+  const auto timeline = json(text.str());
+  for (const auto& event : timeline["traceEvents"].GetArray()) {
+    arrows += event["ph"].GetString() == std::string("s") ? 1 : 0;
+  }
+  EXPECT_EQ(arrows, 3 * 4 * (2 + 1));
+}
+
+// With a cluster when the forward ranks work them out is decided for its machines; without one they
+// come after all forwards, and how many must be said.
+TEST_F(TrainCommand, LeavesWeightGradientsToTheForwardSide) {
+  const auto arguments = [&](const std::string& command, const std::string& policy,
+                             const std::string& cluster) {
+    std::vector<std::string> words = {command, path("job.yaml"),   "--set", "plan.model_chunks=1",
+                                      "--set", "policy=" + policy, "--json"};
+    if (!cluster.empty()) words.insert(words.end(), {"--set", "cluster=" + cluster});
+    return words;
+  };
+  const auto train = [&](const std::string& policy, const std::string& cluster) {
+    fs::remove_all(path("checkpoints"));
+    auto words = arguments("train", policy, cluster);
+    words.insert(words.end(), {"--log", path("fbd.log")});
+    return run(words);
+  };
+  const Answer together = train("{schedule: 1f1b}", "");
+  ASSERT_EQ(together.code, 0) << together.err;
+  const std::string fbd = "{schedule: fbd, feed: activations, weight_gradients_on_forward: ";
+  const std::string machines = "{nodes: [{gpu: H100-SXM5-80GB, gpus: 4, count: 1}]}";
+  for (const auto& [share, cluster] :
+       {std::pair<std::string, std::string>{"0.5}", ""}, {"0.5}", machines}, {"auto}", machines}}) {
+    const Answer trained = train(fbd + share, cluster);
+    ASSERT_EQ(trained.code, 0) << trained.out << trained.err;
+    for (rapidjson::SizeType step = 0; step < 4; ++step) {
+      const double expected = json(together.out)["steps"][step]["loss"].GetDouble();
+      EXPECT_NEAR(json(trained.out)["steps"][step]["loss"].GetDouble(), expected, 1e-5 * expected);
+    }
+    auto words = arguments("simulate", fbd + share, cluster);
+    words.insert(words.end(), {"--replay", path("fbd.log")});
+    const Answer replayed = run(words);
+    ASSERT_EQ(replayed.code, 0) << replayed.out << replayed.err;
+    EXPECT_EQ(json(replayed.out)["different"].GetInt(), 0);
+    EXPECT_EQ(json(replayed.out)["steps_simulated_alike"].GetInt(), 4);
+  }
+  const Answer refused = train(fbd + "auto}", "");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.out.find("weight_gradients_on_forward is auto"), std::string::npos)
+      << refused.out;
+}
+
 TEST_F(TrainCommand, LogOfAHostRunIsDecidedAgainByTheSimulator) {
   for (const std::string policy : {"dpp-breadth", "dpp-depth", "interleaved"}) {
     fs::remove_all(path("checkpoints"));

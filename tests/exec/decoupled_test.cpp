@@ -1,66 +1,30 @@
 // Forward-backward decoupling really run: forward and backward ranks train to the same bits as the
 // same stages together, in the memory that was planned, and do what the simulator says.
-#include <memory>
 #include <utility>
 
 #include <gtest/gtest.h>
 
-#include "exec/model_state.h"
-#include "model/program/program_builder.h"
-#include "policies/replay.h"
-#include "sim/pipeline_simulation.h"
-#include "tests/exec/decision_runs.h"
-#include "tests/exec/train_tiny.h"
+#include "tests/exec/decoupled_runs.h"
 #include "tests/sim/seeds.h"
 
 namespace megatwin::exec {
 namespace {
 
 using model::Plan;
-using model::ScheduleKind;
 using model::SideFeed;
+using tests::decoupled;
 using tests::describe;
-using tests::pipeline;
+using tests::expect_both_worlds_alike;
+using tests::kFeeds;
+using tests::one_f_one_b;
 using tests::tiny_experts;
 using tests::tiny_gpt;
 using tests::tiny_llama;
 using tests::TinyJob;
 using tests::train;
-
-constexpr SideFeed kFeeds[] = {SideFeed::StageInput, SideFeed::Activations};
-
-Plan decoupled(Plan plan, SideFeed feed) {
-  plan.schedule = ScheduleKind::Decoupled;
-  plan.decoupled.ship_activations = feed == SideFeed::Activations;
-  return plan;
-}
-
-Plan one_f_one_b(int p) { return pipeline(ScheduleKind::OneForwardOneBackward, p); }
-
-// What a run ends with, and how it got there.
-struct Trained {
-  std::vector<double> losses, norms;
-  std::uint64_t weights_hash = 0;
-  ModelState state;
-  friend bool operator==(const Trained&, const Trained&) = default;
-};
-Trained train_to_the_end(const model::Transformer& transformer, const Plan& plan,
-                         std::int64_t batch = 8, const TokenSource* tokens = nullptr) {
-  TinyJob tiny(transformer, plan);
-  if (tokens != nullptr) tiny.job.tokens = tokens;
-  tiny.job.plan.global_batch = batch;
-  tiny.job.gradient_norm_max = 0.05;
-  Trained trained;
-  tiny.job.on_step = [&](const StepEnd& end) {
-    trained.state = gather_state(end.state(), StatePart::WeightsAndMoments);
-    return true;
-  };
-  const HostResult result = train(tiny.job);
-  trained.losses = result.losses;
-  trained.norms = result.gradient_norms;
-  trained.weights_hash = result.weights_hash;
-  return trained;
-}
+using tests::train_to_the_end;
+using tests::Trained;
+using tests::with_instances;
 
 TEST(Decoupled, TrainsToTheBitsOfOneRank) {
   for (const auto& transformer : {tiny_llama(), tiny_gpt()}) {
@@ -130,12 +94,6 @@ TEST(Decoupled, Experts) {
   for (const SideFeed feed : kFeeds) {
     EXPECT_TRUE(train_to_the_end(tiny_experts(), decoupled(plan, feed)) == together);
   }
-}
-
-Plan with_instances(Plan plan, int forward, int backward) {
-  plan.decoupled.forward.instances = forward;
-  plan.decoupled.backward.instances = backward;
-  return plan;
 }
 
 // One backward rank sums all micro-batches in their order, whoever ran the forwards.
@@ -243,7 +201,7 @@ TEST(Decoupled, ForwardRanksKeepWeightsOnly) {
   }
 }
 
-TEST(Decoupled, SaysWhatIsSimulatedOnly) {
+TEST(Decoupled, SaysWhatCannotRun) {
   const auto problems_of = [](const std::function<void(model::DecoupledPlan&)>& change) {
     TinyJob tiny(tiny_llama(), decoupled(one_f_one_b(2), SideFeed::StageInput));
     change(tiny.job.plan.decoupled);
@@ -258,46 +216,8 @@ TEST(Decoupled, SaysWhatIsSimulatedOnly) {
   };
   EXPECT_TRUE(problems_of([](auto& plan) { plan.forward.instances = 8; }).empty());
   says([](auto& plan) { plan.forward.instances = 9; }, "the micro-batches of a step (8)");
-  says([](auto& plan) { plan.backward.tensor = 2; }, "tensor are 1 and 2");
-  says([](auto& plan) { plan.balance_weights = true; }, "weight_gradients_on_forward");
-  says([](auto& plan) { plan.weight_share = 0.5; }, "weight_gradients_on_forward");
-}
-
-// The simulator, of the same programs, runs the same tasks of each rank in the same order, forced
-// by the other's picks or not; and every decision comes out of the log again.
-void expect_both_worlds_alike(const HostJob& job) {
-  const HostResult host = run_host(job);
-  ASSERT_FALSE(host.fault) << to_text(*host.fault);
-  const auto specs = host_program_specs(job);
-  const auto programs = build_programs(specs);
-  const auto orders = policies::schedule_orders(specs);
-  const sim::PipelineResult simulated =
-      sim::simulate_sides(specs, {.executor = job.executor, .log = true});
-  const auto forced = [&](const model::Program&, model::RankId rank) {
-    return std::make_unique<policies::RecordedPicks>(
-        host.ranks[static_cast<std::size_t>(rank.value)].logs.front().decisions);
-  };
-  const sim::PipelineResult obeying =
-      sim::simulate_sides(specs, {.policy = forced, .executor = job.executor});
-  ASSERT_TRUE(obeying.stalled.empty());
-  ASSERT_EQ(simulated.ranks.size(), host.ranks.size());
-  for (std::size_t rank = 0; rank < host.ranks.size(); ++rank) {
-    ASSERT_EQ(host.ranks[rank].stage.value, static_cast<int>(rank));
-    EXPECT_EQ(simulated.ranks[rank].order, host.ranks[rank].executed);
-    EXPECT_EQ(obeying.ranks[rank].order, host.ranks[rank].executed);
-    const std::pair logs{&host.ranks[rank].logs.front(), &simulated.logs[rank]};
-    for (const model::ExecutorLog* log : {logs.first, logs.second}) {
-      const policies::Replay again = policies::replay({.program = programs[rank],
-                                                       .source = policies::OrderSource::List,
-                                                       .order = orders[rank],
-                                                       .options = job.executor},
-                                                      log->events);
-      EXPECT_EQ(again.divergence, "");
-      EXPECT_EQ(again.decisions, log->decisions);
-    }
-    // The same events, if not in the same order.
-    EXPECT_EQ(logs.first->events.size(), logs.second->events.size());
-  }
+  says([](auto& plan) { plan.balance_weights = true; }, "there is none, or not one for this plan");
+  EXPECT_TRUE(problems_of([](auto& plan) { plan.weight_share = 0.5; }).empty());
 }
 
 TEST(Decoupled, BothWorldsDecideAlike) {
@@ -306,14 +226,15 @@ TEST(Decoupled, BothWorldsDecideAlike) {
       TinyJob tiny(tiny_llama(), decoupled(one_f_one_b(p), feed));
       tiny.job.steps = 1;
       tiny.job.log = true;
-      tiny.job.fed_max.assign(static_cast<std::size_t>(p), 3);
+      tiny.job.decided.fed_max.assign(static_cast<std::size_t>(p), 3);
       tiny.job.hooks.before_task = tests::delays(static_cast<std::uint64_t>(p));
       expect_both_worlds_alike(tiny.job);
     }
   }
 }
 
-// Any number of instances, micro-batches and bound, one or two tasks issued ahead, random delays:
+// Any number of instances, micro-batches and bound, groups of one or two ranks on either side,
+// weight gradients left to the forward side and not, one or two tasks issued ahead, random delays:
 // nobody waits for ever, and both worlds do the same.
 TEST(Decoupled, InstancesDecideAlikeUnderRandomDelays) {
   for (const std::uint64_t seed : tests::seeds(200)) {
@@ -323,14 +244,18 @@ TEST(Decoupled, InstancesDecideAlikeUnderRandomDelays) {
                           random.coin() ? SideFeed::StageInput : SideFeed::Activations);
     plan.decoupled.forward.instances = static_cast<int>(random.in(1, 3));
     plan.decoupled.backward.instances = static_cast<int>(random.in(1, 3));
+    plan.decoupled.forward.tensor = static_cast<int>(random.in(1, 2));
+    plan.decoupled.backward.tensor = static_cast<int>(random.in(1, 2));
+    plan.sequence_parallel = random.coin();
     TinyJob tiny(tiny_llama(), plan);
     tiny.job.plan.global_batch = random.in(3, 8);
     tiny.job.steps = 1;
     tiny.job.log = true;
     tiny.job.executor.issue_depth = static_cast<int>(random.in(1, 2));
     for (int stage = 0; stage < plan.pipeline; ++stage) {
-      tiny.job.fed_max.push_back(static_cast<int>(random.in(0, 3)));
+      tiny.job.decided.fed_max.push_back(static_cast<int>(random.in(0, 3)));
     }
+    if (random.coin()) tests::leave_weights(random, tiny.job);
     tiny.job.hooks.before_task = tests::delays(seed);
     expect_both_worlds_alike(tiny.job);
     if (HasFatalFailure()) return;
@@ -344,7 +269,7 @@ TEST(Decoupled, OneCrossingLessGivesOtherDecisions) {
   TinyJob tiny(tiny_llama(), plan);
   tiny.job.steps = 1;
   tiny.job.log = true;
-  tiny.job.fed_max = {3, 3};
+  tiny.job.decided.fed_max = {3, 3};
   const HostResult host = run_host(tiny.job);
   ASSERT_FALSE(host.fault);
   const auto specs = host_program_specs(tiny.job);

@@ -1,5 +1,6 @@
 // The same scenario of a decoupled pipeline gives the simulator and the host world the same
-// programs and orders, how far forwards run ahead included.
+// programs and orders, how far forwards run ahead and which weight gradients forward ranks work out
+// when included.
 #include <cstdlib>
 #include <string>
 #include <tuple>
@@ -46,6 +47,7 @@ void expect_equal(const Program& a, const Program& b) {
   EXPECT_EQ(ends_of(a.sends), ends_of(b.sends));
   EXPECT_EQ(ends_of(a.receives), ends_of(b.receives));
   EXPECT_EQ(ends_of(a.crossings), ends_of(b.crossings));
+  EXPECT_EQ(ends_of(a.rooms), ends_of(b.rooms));
   EXPECT_EQ(ends_of(a.awaited_crossings), ends_of(b.awaited_crossings));
 }
 
@@ -55,22 +57,31 @@ std::string random_scenario(Random& random) {
   const std::int64_t p = std::int64_t{2} << random.in(0, 1);
   const std::int64_t t = std::int64_t{1} << random.in(1, 2);
   const std::int64_t d = any(2), a = any(3), b = any(3);
+  // Of the sides; that of the plan is used by neither then.
+  const std::int64_t of_forward = std::int64_t{1} << random.in(0, 3);
+  const std::int64_t of_backward = std::int64_t{1} << random.in(1, 3);
   const std::int64_t micro_batch = std::int64_t{1} << random.in(0, 2);
   const std::int64_t m = random.in(3, 24);
   const auto text = [](std::int64_t number) { return std::to_string(number); };
   const char* overlap = random.coin() ? "true" : "false";
   return "model: {name: llama-3-8b, sequence_length: 8192}\n"
          "cluster: {nodes: [{gpu: H100-SXM5-80GB, gpus: " +
-         text(p * t * d * (a + b)) + ", count: 1}]}\nplan: {tensor: " + text(t) +
-         ", pipeline: " + text(p) + ", data: " + text(d) + ", micro_batch: " + text(micro_batch) +
+         text(p * d * (a * of_forward + b * of_backward)) +
+         ", count: 1}]}\nplan: {tensor: " + text(t) + ", pipeline: " + text(p) +
+         ", data: " + text(d) + ", micro_batch: " + text(micro_batch) +
          ", global_batch: " + text(m * micro_batch * d) +
          ", recompute: none, overlap_grad_reduce: " + overlap +
          "}\npolicy: {schedule: fbd, feed: " + (random.coin() ? "stage-input" : "activations") +
-         ", forward: {instances: " + text(a) + "}, backward: {instances: " + text(b) + "}}\n";
+         ", forward: {tensor: " + text(of_forward) + ", instances: " + text(a) +
+         "}, backward: {tensor: " + text(of_backward) + ", instances: " + text(b) + "}" +
+         (random.coin()
+              ? ", weight_gradients_on_forward: " + std::string(random.coin() ? "auto" : "0.4")
+              : std::string()) +
+         "}\n";
 }
 
 TEST(DecoupledWorlds, GetTheSameProgramsOfTheSameScenario) {
-  int bounded = 0, free = 0;
+  int bounded = 0, free = 0, with_weights_left = 0;
   for (const std::uint64_t seed : tests::seeds(60)) {
     SCOPED_TRACE(tests::rerun_line("exec_decision_test", seed));
     Random random(seed);
@@ -83,7 +94,7 @@ TEST(DecoupledWorlds, GetTheSameProgramsOfTheSameScenario) {
     HostJob host;
     host.transformer = job.transformer;
     host.plan = job.plan;
-    host.fed_max = sim::fed_bounds(job);
+    host.decided = sim::decided_sides(job);
     ASSERT_TRUE(host_problems(host.transformer, host.plan).empty())
         << host_problems(host.transformer, host.plan).front();
     const auto trained = host_program_specs(host);
@@ -96,10 +107,12 @@ TEST(DecoupledWorlds, GetTheSameProgramsOfTheSameScenario) {
     EXPECT_EQ(policies::schedule_orders(simulated), policies::schedule_orders(trained));
     ASSERT_FALSE(HasFailure()) << scenario;
     (simulated.front().crossing(0).fed_max > 0 ? bounded : free) += 1;
+    with_weights_left += simulated.front().weight_share > 0 ? 1 : 0;
   }
   if (std::getenv("MEGATWIN_SEED") == nullptr) {
     EXPECT_GT(bounded, 5);
     EXPECT_GT(free, 5);
+    EXPECT_GT(with_weights_left, 5);
   }
 }
 
@@ -110,9 +123,9 @@ TEST(DecoupledWorlds, WithoutMachinesNothingIsBounded) {
       "cluster: {nodes: [{gpu: H100-SXM5-80GB, gpus: 8, count: 1}]}\n"
       "plan: {tensor: 2, pipeline: 2, data: 1, micro_batch: 4, global_batch: 64}\n"
       "policy: {schedule: fbd, feed: activations}\n");
-  EXPECT_EQ(sim::fed_bounds(job).size(), 2u);
+  EXPECT_EQ(sim::decided_sides(job).fed_max.size(), 2u);
   job.cluster.groups.clear();
-  EXPECT_TRUE(sim::fed_bounds(job).empty());
+  EXPECT_TRUE(sim::decided_sides(job).fed_max.empty());
 }
 
 }  // namespace

@@ -222,6 +222,9 @@ TEST(Processes, SidesOfADecoupledPipelineGiveTheSameBits) {
     expect_same_bits(tests::tiny_llama(), plan, 2);
     plan.decoupled.forward.instances = 3;  // Eight ranks.
     expect_same_bits(tests::tiny_llama(), plan, 4);
+    plan.decoupled.forward = {.tensor = 1, .instances = 2};
+    plan.decoupled.backward.tensor = 2;  // Four ranks a side.
+    expect_same_bits(tests::tiny_llama(), plan, 4);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,7 @@
 
 #include "model/numbers.h"
 #include "model/program/program_builder.h"
+#include "policies/schedule.h"
 #include "tests/sim/pipeline_specs.h"
 
 namespace megatwin::model {
@@ -74,50 +77,105 @@ TEST(DecoupledSides, EveryInstanceNeedsAMicroBatch) {
       "needs at least one");
 }
 
-// Every micro-batch once on each side of each stage, and both ends of a crossing name each other.
+struct Counted {
+  int sends = 0, receives = 0;
+  std::map<std::tuple<StageId, TaskKind, MicroBatchId>, int> runs;
+};
+
+// Both ends of every message between the sides name each other.
+void expect_ends_agree(const std::vector<ProgramSpec>& specs, const Program& program,
+                       const std::vector<Program>& programs, Counted& counted) {
+  const bool is_forward = program.shape.side == PipelineSide::Forward;
+  const SideInstances instances = specs.front().instances;
+  const auto expect_end = [&](std::int32_t id, const Message& message, int ahead) {
+    ++counted.sends;
+    const int role = message.instance + (is_forward ? instances.forward : 0);
+    const Program& other = programs[model::as_index(std::int64_t{role} * specs.front().pipeline +
+                                                    message.stage.value)];
+    const auto receiver = static_cast<std::size_t>(message.task.value);
+    EXPECT_EQ(other.stage, program.stage);
+    EXPECT_EQ(other.awaited_crossings[receiver].task.value, id);
+    EXPECT_EQ(other.awaited_crossings[receiver].instance, program.shape.instance);
+    const Task& task = program.tasks[static_cast<std::size_t>(id)];
+    EXPECT_EQ(other.tasks[receiver].micro_batch.value - task.micro_batch.value, ahead);
+  };
+  for (std::int32_t id = 0; id < program.num_tasks(); ++id) {
+    const Task& task = program.tasks[static_cast<std::size_t>(id)];
+    EXPECT_EQ(task, program.shape.task({id}));
+    EXPECT_EQ(program.shape.task_id(task).value, id);
+    EXPECT_EQ(program.shape.kind_of_row(program.shape.row_of(task)), task.kind);
+    EXPECT_EQ(task.micro_batch.value % instances.of(program.shape.side), program.shape.instance);
+    ++counted.runs[{program.stage, task.kind, task.micro_batch}];
+    counted.receives += program.awaits_crossing({id}) ? 1 : 0;
+    const auto index = static_cast<std::size_t>(id);
+    if (program.feeds({id})) expect_end(id, program.crossings[index], 0);
+    const int bound = specs.front().crossing(0).fed_max;
+    if (program.makes_room({id})) {
+      expect_end(id, program.rooms[index], bound * instances.backward);
+    }
+  }
+}
+
+// Every micro-batch once on each side of each stage; that the forward side works out the weight
+// gradients of the k-th of L, from 1, which is the last of the first ⌈k · m / L⌉.
 TEST(DecoupledSides, ProgramsAgreeOnEveryCrossing) {
+  const int p = 2, m = 7;
   for (const SideFeed feed : {SideFeed::StageInput, SideFeed::Activations}) {
     for (int a = 1; a <= 3; ++a) {
       for (int b = 1; b <= 3; ++b) {
         for (int bound = 0; bound <= 2; ++bound) {
-          const int p = 2, m = 7;
-          const auto specs = decoupled_sides(sides_of(p, m, {a, b}, feed, bound));
-          const auto programs = build_programs(specs);
-          int sends = 0, receives = 0;
-          std::map<std::tuple<StageId, TaskKind, MicroBatchId>, int> runs;
-          for (const Program& program : programs) {
-            const bool is_forward = program.shape.side == PipelineSide::Forward;
-            for (std::int32_t id = 0; id < program.num_tasks(); ++id) {
-              const Task& task = program.tasks[static_cast<std::size_t>(id)];
-              EXPECT_EQ(task, program.shape.task({id}));
-              EXPECT_EQ(program.shape.task_id(task).value, id);
-              EXPECT_EQ(task.micro_batch.value % (is_forward ? a : b), program.shape.instance);
-              ++runs[{program.stage, task.kind, task.micro_batch}];
-              receives += program.awaits_crossing({id}) ? 1 : 0;
-              if (!program.crosses({id})) continue;
-              ++sends;
-              const Message& message = program.crossings[static_cast<std::size_t>(id)];
-              const int role = message.instance + (is_forward ? a : 0);
-              const Program& other =
-                  programs[model::as_index(std::int64_t{role} * p + message.stage.value)];
-              const auto receiver = static_cast<std::size_t>(message.task.value);
-              EXPECT_EQ(other.stage, program.stage);
-              EXPECT_EQ(other.awaited_crossings[receiver].task.value, id);
-              EXPECT_EQ(other.awaited_crossings[receiver].instance, program.shape.instance);
-              const int ahead = other.tasks[receiver].micro_batch.value - task.micro_batch.value;
-              EXPECT_EQ(ahead, is_forward ? 0 : bound * b);
+          for (int left = 0; left <= m; ++left) {
+            DecoupledSides sides = sides_of(p, m, {a, b}, feed, bound);
+            sides.weight_share = static_cast<double>(left) / m;
+            const auto specs = decoupled_sides(sides);
+            const auto programs = build_programs(specs);
+            Counted counted;
+            for (const Program& program : programs) {
+              expect_ends_agree(specs, program, programs, counted);
+            }
+            EXPECT_EQ(counted.sends, counted.receives);
+            const int fed_stages = feed == SideFeed::Activations ? p : p - 1;
+            const bool bounded = feed == SideFeed::Activations && bound > 0;
+            EXPECT_EQ(counted.sends,
+                      m * fed_stages + left * p + (bounded ? std::max(m - bound * b, 0) * p : 0));
+            EXPECT_EQ(counted.runs.size(), static_cast<std::size_t>((3 * m + left) * p));
+            for (const auto& [task, times] : counted.runs) EXPECT_EQ(times, 1);
+            for (int k = 1; k <= left; ++k) {
+              const MicroBatchId n{(k * m + left - 1) / left - 1};
+              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::BackwardWeight, n}), 1u);
+              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::BackwardInput, n}), 1u);
+              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::Backward, n}), 0u);
             }
           }
-          EXPECT_EQ(sends, receives);
-          const int fed_stages = feed == SideFeed::Activations ? p : p - 1;
-          const bool bounded = feed == SideFeed::Activations && bound > 0;
-          EXPECT_EQ(sends, m * fed_stages + (bounded ? std::max(m - bound * b, 0) * p : 0));
-          EXPECT_EQ(runs.size(), static_cast<std::size_t>(3 * p * m));
-          for (const auto& [task, times] : runs) EXPECT_EQ(times, 1);
         }
       }
     }
   }
+}
+
+// Forward ranks that work out weight gradients keep sums of them; the order is the given one, or
+// after all forwards. Seven micro-batches of which three are left: the third, fifth and last.
+TEST(DecoupledSides, ForwardRanksMayWorkOutWeightGradients) {
+  DecoupledSides sides = sides_of(1, 7, {1, 1}, SideFeed::Activations, 0);
+  sides.weight_share = 3.0 / 7;
+  const auto specs = decoupled_sides(sides);
+  EXPECT_EQ(specs[0].stages.front().gradients.value, 50);
+  EXPECT_GT(specs[0].stages.front().chunks.front().backward_weight.ns, 0);
+  const auto text_of = [](const ProgramSpec& spec) {
+    std::string text;
+    const policies::Order order = policies::schedule_orders(spec).front();
+    for (const TaskId id : order) {
+      text += to_text(pipeline_shape(spec).task(id)) + " ";
+    }
+    return text;
+  };
+  EXPECT_EQ(text_of(specs[0]), "F0.0 F1.0 F2.0 F3.0 F4.0 F5.0 F6.0 W2.0 W4.0 W6.0 ");
+  EXPECT_EQ(text_of(specs[1]),
+            "R0.0 B0.0 R1.0 B1.0 R2.0 I2.0 R3.0 B3.0 R4.0 I4.0 R5.0 B5.0 R6.0 I6.0 ");
+  sides.forward_orders = {
+      {"F0.0", "F1.0", "F2.0", "F3.0", "W2.0", "F4.0", "F5.0", "F6.0", "W4.0", "W6.0"}};
+  EXPECT_EQ(text_of(decoupled_sides(sides)[0]),
+            "F0.0 F1.0 F2.0 F3.0 W2.0 F4.0 F5.0 F6.0 W4.0 W6.0 ");
 }
 
 TEST(FedMax, IsWhatFitsOnEitherSide) {

@@ -133,6 +133,11 @@ Message crossing(const Program& program, const char* task) {
       .crossings[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
 }
 
+Message room(const Program& program, const char* task) {
+  return program
+      .rooms[static_cast<std::size_t>(program.shape.task_id(*task_from_text(task)).value)];
+}
+
 // Two stages, three micro-batches, room for two. The second stage: a forward waits for its
 // parameters, its message and, the third one, for room; a recompute for its parameters and its
 // feed; a backward of the last stage for its recompute alone.
@@ -146,8 +151,9 @@ TEST(ProgramBuilder, TwoSidesOfAStage) {
   EXPECT_EQ(text_of(forward, received(forward, "F1.0")), "stage 0 F1.0");
   EXPECT_EQ(text_of(forward, sent(forward, "F1.0")), "-");
   EXPECT_EQ(text_of(backward, crossing(forward, "F1.0")), "stage 1 R1.0");
-  EXPECT_EQ(text_of(forward, crossing(backward, "B0.0")), "stage 1 F2.0");
-  EXPECT_FALSE(crossing(backward, "B1.0").exists());
+  EXPECT_EQ(text_of(forward, room(backward, "B0.0")), "stage 1 F2.0");
+  EXPECT_FALSE(room(backward, "B1.0").exists());
+  EXPECT_FALSE(crossing(backward, "B0.0").exists());
   EXPECT_FALSE(crossing(backward, "R0.0").exists());
   EXPECT_EQ(waits(forward, "F1.0"), 2);
   EXPECT_EQ(waits(forward, "F2.0"), 3);
@@ -184,7 +190,10 @@ TEST(ProgramBuilder, BothEndsOfACrossingAgree) {
             receives += program.awaits_crossing({id}) ? 1 : 0;
             if (!program.crosses({id})) continue;
             ++sends;
-            const Message& message = program.crossings[static_cast<std::size_t>(id)];
+            const bool is_room = program.makes_room({id});
+            EXPECT_NE(is_room, program.feeds({id}));
+            const Message& message =
+                (is_room ? program.rooms : program.crossings)[static_cast<std::size_t>(id)];
             EXPECT_EQ(message.stage, program.stage);
             const auto stages = static_cast<std::size_t>(p);
             const Program& other = programs[(rank + stages) % (2 * stages)];
