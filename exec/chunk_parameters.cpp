@@ -55,7 +55,7 @@ std::vector<HeldPart> held_weights(const ModelShape& shape, const ParameterTable
       const Slice here = common(parameter.place, places);
       if (here.size == 0) continue;
       parts.push_back({.name = parameter.name,
-                       .part = parameter,
+                       .part = static_cast<const MatrixPart&>(parameter),
                        .held = {here.offset - parameter.place.offset, here.size},
                        .at = at.offset + parameter.place.offset - places.offset,
                        .stride = parameter.columns});

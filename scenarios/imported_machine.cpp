@@ -87,6 +87,7 @@ std::vector<VertexId> sorted_adapters(const Topology& topology) {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<VertexId> sorted;
+  sorted.reserve(order.size());
   for (const auto& [nearest, nic] : order) sorted.push_back(nic);
   return sorted;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -76,7 +77,8 @@ std::vector<ProgramSpec> decoupled_sides(const DecoupledSides& sides) {
     }
     for (spec.instance = 0; spec.instance < sides.instances.of(side); ++spec.instance) {
       if (side == PipelineSide::Forward && !sides.forward_orders.empty()) {
-        const auto first = sides.forward_orders.begin() + spec.instance * spec.pipeline;
+        const auto first =
+            sides.forward_orders.begin() + std::ptrdiff_t{spec.instance} * spec.pipeline;
         spec.orders.assign(first, first + spec.pipeline);
       }
       specs.push_back(spec);

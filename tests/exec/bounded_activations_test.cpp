@@ -27,6 +27,7 @@ using tests::BoundedScenario;
 
 std::vector<std::pair<int, int>> ends_of_messages(const std::vector<Message>& messages) {
   std::vector<std::pair<int, int>> ends;
+  ends.reserve(messages.size());
   for (const Message& message : messages) {
     ends.emplace_back(message.stage.value, message.task.value);
   }

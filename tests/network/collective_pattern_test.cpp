@@ -2,6 +2,7 @@
 // arrives where.
 #include "sim/flow/collective_pattern.h"
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -207,7 +208,7 @@ TEST(Pat, EveryBlockArrivesEverywhere) {
     std::map<int, int> ours;
     for (const Stream& stream : pattern->streams) {
       if (stream.from != RankId{0}) continue;
-      ours[stream.to.value] += static_cast<int>(stream.share * n + 0.5);
+      ours[stream.to.value] += static_cast<int>(std::lround(stream.share * n));
     }
     EXPECT_EQ(ours, sent) << n;
   }

@@ -395,7 +395,7 @@ TEST(AdaptivePipeline, EntersInItsTurnWhereASlotIsFull) {
       last = "F6.0";
     }
     for (const std::string& task : tasks) EXPECT_EQ(rank.pick({task}, free), task);
-    const std::string picked = rank.pick({last}, free);
+    std::string picked = rank.pick({last}, free);
     EXPECT_EQ(rank.pick({"B0.1"}, free), "B0.1");
     if (picked == "waits") {
       EXPECT_EQ(rank.pick({last}, free), last);

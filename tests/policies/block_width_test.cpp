@@ -21,7 +21,7 @@ TEST(BlockWidth, HoldsWhatThePlannerSaysOfInterleaved) {
     SCOPED_TRACE(tests::rerun_line("policies_property_test", seed));
     const auto p = static_cast<int>(random.in(2, 5));
     const auto v = static_cast<int>(random.in(2, 4));
-    const auto width = static_cast<int>(random.in(p, 2 * p));
+    const auto width = static_cast<int>(random.in(p, std::int64_t{2} * p));
     const int micro_batches = width * static_cast<int>(random.in(1, 4));
     model::ProgramSpec spec =
         tests::uniform_spec({model::ScheduleKind::Interleaved, p, v, micro_batches, 1, 1, 1});

@@ -76,7 +76,7 @@ RandomRace random_race(std::uint64_t seed) {
   const auto p = static_cast<int>(random.in(2, 8));
   const auto v = static_cast<int>(random.in(1, 4));
   ProgramSpec spec = random_pipeline(random, p, v);
-  const auto planned = static_cast<int>(random.in(p, 4 * p));
+  const auto planned = static_cast<int>(random.in(p, std::int64_t{4} * p));
   spec.micro_batches = (planned + p / 2) / p * p;  // So that interleaved 1F1B has an order.
   const sim::PipelineResult reference = simulate_pipeline(spec, sim::Engine::Events);
   RandomRace result;

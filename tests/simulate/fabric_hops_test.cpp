@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "model/numbers.h"
 #include "model/program/group_topology.h"
 #include "model/topology/router.h"
 #include "sim/flow/collective_flows.h"
@@ -88,6 +90,7 @@ const std::vector<std::string> kFabrics{
     "{type: fat-tree, levels: 3, nodes_per_leaf: 1, leaves_per_pod: 5, routing: spray}",
     "{type: rail-optimized-fat-tree, nodes_per_leaf: 4, routing: ecmp}",
     "{type: rail-optimized-fat-tree, nodes_per_leaf: 5}",
+    // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one text
     "{type: rail-optimized-fat-tree, levels: 3, nodes_per_leaf: 2, leaves_per_pod: 16, "
     "routing: ecmp}",
     "{type: rail-optimized-fat-tree, levels: 3, nodes_per_leaf: 2, leaves_per_pod: 8}",
@@ -125,8 +128,8 @@ TEST(FabricHops, ClosedFormsCountTheSwitchesOfTheRoutes) {
       }
       if (job.plan.pipeline == 1) continue;
       const model::StageSites sites(job.plan, job.cluster);
-      std::vector<int> replicas;
-      for (int d = 0; d < job.plan.data; ++d) replicas.push_back(d);
+      std::vector<int> replicas(model::as_index(job.plan.data));
+      std::iota(replicas.begin(), replicas.end(), 0);
       for (int boundary = 0; boundary < job.plan.pipeline; ++boundary) {
         EXPECT_EQ(hop_topology(job, sites, replicas, boundary).switch_hops,
                   routes.most_of_hops(job, boundary))

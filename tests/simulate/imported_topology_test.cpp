@@ -21,7 +21,7 @@ namespace {
 using sim::SimulationReport;
 
 std::string file_of(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + name;
+  std::string path = testing::TempDir() + name;
   std::ofstream(path) << text;
   return path;
 }

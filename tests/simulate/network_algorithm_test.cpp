@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "model/collective_cost.h"
+#include "model/numbers.h"
 #include "model/program/group_topology.h"
 #include "model/program/job_program.h"
 #include "sim/group_algorithm.h"
@@ -118,8 +119,8 @@ TEST(GroupAlgorithm, LanesOfOneGroupFitTheirLinks) {
     auto network = sim::JobNetwork::build(job);
     ASSERT_TRUE(network);
     const model::Topology& topology = (*network)->topology();
-    std::vector<RankId> members;
-    for (int r = 0; r < 8 * machines; ++r) members.push_back({r});
+    std::vector<RankId> members(model::as_index(8 * machines));
+    for (std::size_t r = 0; r < members.size(); ++r) members[r] = {static_cast<int>(r)};
     for (const auto algorithm :
          {CollectiveAlgorithm::Ring, CollectiveAlgorithm::Tree, CollectiveAlgorithm::NvlsTree,
           CollectiveAlgorithm::CollNetDirect}) {

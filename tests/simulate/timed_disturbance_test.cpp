@@ -314,7 +314,9 @@ TEST(TimedDisturbances, AFlappingLinkIsDownAndUpInTurn) {
                         Case{0.1 * d, 0.5 * step / 10, step / 10}, Case{2 * d, d, 10 * step}}) {
     double now = 0, left = d;
     int outages = 0;
-    for (double at = c.first; now + left > at; at += c.period) {
+    while (true) {
+      const double at = c.first + outages * c.period;
+      if (now + left <= at) break;
       left -= at - now;
       now = at + c.down;
       ++outages;
