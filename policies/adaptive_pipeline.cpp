@@ -63,6 +63,9 @@ void AdaptivePipelinePolicy::choose_rule(const Observation& observation) {
   broad_ = std::min(2 * stages_, micro_batches_);
   if (observation.receive_slots > 0) {
     keep_to_slots(observation, shared.micro_batches < micro_batches_, both_bound);
+  } else if (one_at_a_time_) {
+    rule_ = Rule::WholeMicroBatches;
+    entered_max_ = 1;
   } else if (memory_is_bounded()) {
     broad_ = std::clamp(widest_block(), deep_, broad_);
   }
@@ -126,6 +129,7 @@ void AdaptivePipelinePolicy::bound_activations(std::int64_t most) {
     for (std::int64_t& size : sizes_) size = std::max(size, (room_ + most - 1) / most);
     if (std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}) <= room_) return;
   }
+  one_at_a_time_ = !count_alone_bounds_;
   std::fill(sizes_.begin(), sizes_.end(), 1);
   room_ = count_alone_bounds_ ? most : chunks_;
 }

@@ -131,6 +131,7 @@ class AdaptivePipelinePolicy : public Policy {
   std::int32_t ahead_max_ = 0;         // With one chunk a rank, when memory is short.
   bool links_switch_ = false;          // The traversal.
   bool count_alone_bounds_ = false;    // Memory has room for what a bound of activations lets in.
+  bool one_at_a_time_ = false;         // Both bounds leave no more than a micro-batch for sure.
   bool overtakes_in_slots_ = false;    // Rule::InOrder with memory for all.
   // What has happened.
   Traversal traversal_ = Traversal::Breadth;
