@@ -7,7 +7,8 @@
 #include "sim/decoupled/decoupled_job.h"
 
 // The share with the shortest step that fits, by simulating candidates: from the share that
-// balances a micro-batch, in strides that halve as long as one is better.
+// balances a micro-batch, in strides that halve as long as one is better; of a small batch every
+// one, since several instances make valleys of their own.
 namespace megatwin::sim {
 namespace {
 
@@ -85,6 +86,10 @@ double decided_weight_share(const Job& job) {
        stride > 0; stride /= 2) {
     while (left.try_all({left.best() + stride, left.best() - stride})) {
     }
+  }
+  constexpr int kSmallBatch = 64;
+  for (int count = 0; left.most() <= kSmallBatch && count <= left.most(); ++count) {
+    left.try_all({count});
   }
   return static_cast<double>(left.best()) / left.all();
 }

@@ -167,8 +167,19 @@ TEST(DecoupledStep, AutoLeavesWholeMicroBatchesOrNone) {
   }
 }
 
+// A job on so many machines with instances of a side, which take micro-batches in turn.
+model::Job with_instances(int forward, int backward, const std::string& feed, int batch) {
+  return job_from(
+      "model: {name: gpt-7.5b, vocab_size: 51200}\ncluster: {nodes: [{type: dgx-a100-80g, count: " +
+      std::to_string(forward + backward) + "}]}\nplan: {tensor: 2, pipeline: 4, data: 1, " +
+      "micro_batch: 1, global_batch: " + std::to_string(batch) + "}\npolicy: {schedule: fbd, " +
+      feed + ", weight_gradients_on_forward: auto, forward: {instances: " +
+      std::to_string(forward) + "}, backward: {instances: " + std::to_string(backward) + "}}\n");
+}
+
 // Against every share there is: of sides on one kind of machine, whose forward ranks end first, up
-// to batches whose inputs of weight gradients fill the memory, and of a slower forward side.
+// to batches whose inputs of weight gradients fill the memory, of a slower forward side, and of
+// several instances, for which the share that balances is no good beginning.
 TEST(DecoupledStep, AutoTakesTheFastestShareThatFits) {
   int none = 0, some = 0, all = 0;
   const auto try_job = [&](const model::Job& job) {
@@ -194,6 +205,10 @@ TEST(DecoupledStep, AutoTakesTheFastestShareThatFits) {
     for (const int batch : {5, 16, 33}) {
       try_job(two_kinds("auto", feed + ", forward: {nodes: 1}", batch));
     }
+  }
+  for (const int batch : {7, 24}) {
+    try_job(with_instances(1, 3, "feed: stage-input", batch));
+    try_job(with_instances(2, 1, "feed: activations", batch));
   }
   EXPECT_GT(none, 0);
   EXPECT_GT(some, 0);
