@@ -77,6 +77,54 @@ TEST(BoundedActivations, BothWorldsPickAlike) {
   }
 }
 
+// Thirty-two activations are all of the batch.
+TEST(BoundedActivations, ABoundThatDoesNotBindIsNoneInBothWorlds) {
+  for (const char* schedule : {"dpp", "dpp-depth", "dpp-breadth"}) {
+    for (const int slots : {0, 1, 2}) {
+      const auto scenario = [&](int most) {
+        return BoundedScenario(
+            {.schedule = schedule, .live_activations = most, .receive_slots = slots});
+      };
+      for (const std::uint64_t seed : {1, 2, 3}) {
+        const auto expected = scenario(0).orders_on_host_program(seed);
+        EXPECT_EQ(scenario(0).orders_in_simulate(seed), expected);
+        for (const int most : {32, 33, 1'000'000'000}) {
+          SCOPED_TRACE(std::string(schedule) + " slots " + std::to_string(slots) + " live " +
+                       std::to_string(most));
+          EXPECT_EQ(scenario(most).orders_in_simulate(seed), expected);
+          EXPECT_EQ(scenario(most).orders_on_host_program(seed), expected);
+        }
+      }
+    }
+  }
+}
+
+// By all of megatwin simulate. A pipeline of one stage has no receive slots, whatever the scenario
+// says: one and two alter nothing there.
+TEST(BoundedActivations, AScenarioIsDecidedAlike) {
+  for (const char* schedule : {"dpp", "dpp-depth", "dpp-breadth"}) {
+    for (const int pipeline : {1, 2}) {
+      std::vector<policies::Order> without_slots;
+      for (const int most : {0, 3, 6, 31}) {
+        for (const int slots : {0, 1, 2}) {
+          SCOPED_TRACE(std::string(schedule) + " stages " + std::to_string(pipeline) + " slots " +
+                       std::to_string(slots) + " live " + std::to_string(most));
+          const BoundedScenario scenario({.schedule = schedule,
+                                          .live_activations = most,
+                                          .receive_slots = slots,
+                                          .pipeline = pipeline});
+          const auto orders = scenario.priced_orders_in_simulate();
+          EXPECT_EQ(scenario.priced_orders_on_host_program(), orders);
+          if (slots == 0) without_slots = orders;
+          if (pipeline == 1) {
+            EXPECT_EQ(orders, without_slots);
+          }
+        }
+      }
+    }
+  }
+}
+
 // What a rank of `stage` has set aside for `most` activations, 0 for any number: slots that fit its
 // larger chunk, the last one's with the head, or for each of its two chunks as many as the 16
 // micro-batches, whichever takes less; and the largest buffer of a task.
