@@ -2,6 +2,7 @@
 // simulator, which prices GPUs, and to the host world, whose buffers have sizes of their own: the
 // same programs and picks, and in a real run no rank holds more.
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -238,6 +239,34 @@ TEST(BoundedActivations, APolicyThatBreaksTheBoundEndsTheRun) {
   EXPECT_EQ(to_text(*result.fault),
             "rank 0, step 0, F2.0: holds more than the 2 activations that memory was set aside for "
             "before the step");
+}
+
+// Sequences of 8.6 billion tokens: no machine has the memory. Nothing is set aside before that is
+// known, of neither rank.
+TEST(BoundedActivations, MoreMemoryThanTheMachineHasIsToldByKeyAndBytes) {
+  for (const int most : {0, 3}) {
+    const BoundedScenario scenario({.schedule = "dpp", .live_activations = most});
+    tests::ScenarioJob host(scenario);
+    host.job.transformer.sequence_length = std::int64_t{1} << 33;
+    bool started = false;
+    host.job.on_start = [&](const auto&) { started = true; };
+    double bytes = 0;
+    for (const model::StageCost& stage : host_program_spec(host.job).stages) {
+      bytes += set_aside(stage, most);
+    }
+    ASSERT_GT(bytes, 3e13);
+    const HostResult result = run_host(host.job);
+    ASSERT_TRUE(result.fault);
+    EXPECT_FALSE(started);
+    char gib[32];
+    std::snprintf(gib, sizeof(gib), "%.1f GiB", bytes / 1073741824);
+    const std::string expected =
+        "rank 0, step 0, start: " +
+        std::string(most == 0 ? "no policy.live_activations, so all 16 micro-batches"
+                              : "policy.live_activations 3") +
+        ": 2 ranks set aside " + gib + " for activations before the first step; this machine has ";
+    EXPECT_EQ(to_text(*result.fault).substr(0, expected.size()), expected);
+  }
 }
 
 TEST(BoundedActivations, OneMicroBatchMustFit) {
