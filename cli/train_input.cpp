@@ -6,6 +6,7 @@
 
 #include "cli/policy_library.h"
 #include "exec/run_log.h"
+#include "policies/policy_choice.h"
 #include "scenarios/document.h"
 #include "scenarios/scenario.h"
 #include "scenarios/scenario_document.h"
@@ -55,17 +56,16 @@ model::Result<TrainInput> read_train_input(const TrainArguments& arguments) {
                scenarios::parse_scenario(arguments.file, text, options));
   const model::Job& job = scenario.jobs.front();
   input.name = job.name;
-  input.request = {
-      .transformer = job.transformer,
-      .plan = job.plan,
-      .data = scenario.data,
-      .settings = scenario.training,
-      .decided = sim::decided_sides(job),
-      .executor = {.issue_depth = job.plan.issue_depth, .receive_slots = job.plan.receive_slots},
-      .log = !arguments.log.empty(),
-      .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,
-      .resume = arguments.resume,
-      .weights_from = arguments.weights_from};
+  input.request = {.transformer = job.transformer,
+                   .plan = job.plan,
+                   .data = scenario.data,
+                   .settings = scenario.training,
+                   .decided = sim::decided_sides(job),
+                   .executor = policies::executor_options_of(job.plan),
+                   .log = !arguments.log.empty(),
+                   .timeline_steps = arguments.trace.empty() ? 0 : arguments.trace_steps,
+                   .resume = arguments.resume,
+                   .weights_from = arguments.weights_from};
   MEGATWIN_TRY(input.request.model_places, places_of_model(arguments.file, text, options));
   MEGATWIN_TRY(input.request.policy, policy_of(job.plan));
   input.policy_name = input.request.policy ? name_of(job.plan.schedule) : "list";

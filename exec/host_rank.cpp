@@ -53,6 +53,18 @@ const model::Program& RunShared::program_of(RankId rank) const {
   return programs[static_cast<std::size_t>(layout.role(rank))];
 }
 
+const model::StageCost& RunShared::stage_of(RankId rank) const {
+  const auto role = static_cast<std::size_t>(layout.role(rank));
+  const auto num_stages = static_cast<std::size_t>(program_of(rank).shape.pipeline);
+  return specs[role / num_stages].stages[role % num_stages];
+}
+
+SlotPoolPlan RunShared::slot_pool_of(RankId rank) const {
+  return plan_slot_pool(
+      program_of(rank), stage_of(rank),
+      {.live_activations = job.plan.live_activations, .memory_limit = job.executor.memory_limit});
+}
+
 const ModelShape& RunShared::shape_of(RankId rank) const {
   return layout.instance(rank).side == model::PipelineSide::Backward ? backward_shape : shape;
 }
@@ -119,15 +131,11 @@ HostRankReport HostRank::take_report() {
 
 // Of an order that is known its arena, else slots for what the rank may admit.
 RankMemory HostRank::planned_memory() const {
-  const HostJob& job = shared_.job;
-  const auto num_stages = static_cast<std::size_t>(program_.shape.pipeline);
-  const model::StageCost& stage = shared_.specs[role() / num_stages].stages[role() % num_stages];
-  if (job.policy) {
-    return RankMemory(plan_slot_pool(program_, stage,
-                                     {.live_activations = job.plan.live_activations,
-                                      .memory_limit = job.executor.memory_limit}));
+  if (shared_.job.policy) {
+    return RankMemory(shared_.slot_pool_of(rank_));
   }
-  return RankMemory(model::plan_arena({program_.shape, stage, shared_.orders[role()]}));
+  return RankMemory(
+      model::plan_arena({program_.shape, shared_.stage_of(rank_), shared_.orders[role()]}));
 }
 
 std::vector<ReplicaExchange*> HostRank::make_exchanges() {

@@ -21,6 +21,7 @@
 #include "exec/rank_model.h"
 #include "exec/replica_exchange.h"
 #include "exec/side_crossing.h"
+#include "exec/slot_pool.h"
 #include "exec/state_letter.h"
 #include "model/program/program.h"
 #include "policies/executor.h"
@@ -35,6 +36,9 @@ struct RunShared {
   const model::Program& program_of(model::RankId rank) const;
   const ModelShape& shape_of(model::RankId rank) const;
   std::string text_of(model::RankId rank, const HostWorld::Activity& activity) const;
+  const model::StageCost& stage_of(model::RankId rank) const;
+  // Requires: a policy.
+  SlotPoolPlan slot_pool_of(model::RankId rank) const;
 
   const HostJob job;  // A copy: a rank that hangs may outlive the caller's.
   const HostLayout layout;

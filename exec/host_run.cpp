@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <ctime>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <pthread.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include "exec/host_job.h"
@@ -47,6 +49,37 @@ LocalRanks local_ranks(const HostJob& job, const ProcessCarrier* carrier) {
   return carrier != nullptr ? carrier->local() : LocalRanks{0, HostLayout(job.plan).num_ranks()};
 }
 
+std::string in_gib(model::Bytes bytes) {
+  const long long tenths = std::llround(10 * ratio(bytes / model::Bytes{1ULL << 30}));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
+}
+
+model::Bytes memory_of_machine() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+         model::Bytes{static_cast<double>(sysconf(_SC_PAGESIZE))};
+}
+
+// What the local ranks set aside for orders that nobody knows beforehand.
+model::Bytes slots_of(const RunShared& shared) {
+  const LocalRanks& local = shared.world.local();
+  model::Bytes sum{0};
+  for (std::int32_t rank = local.first; rank < local.first + local.count; ++rank) {
+    sum += shared.slot_pool_of({rank}).total();
+  }
+  return sum;
+}
+
+// "policy.live_activations 64: 2 ranks set aside 96.0 GiB for activations before the first step".
+std::string text_of_slots(const RunShared& shared) {
+  const int most = shared.job.plan.live_activations;
+  const std::int32_t ranks = shared.world.local().count;
+  return (most > 0 ? "policy.live_activations " + std::to_string(most)
+                   : "no policy.live_activations, so all " +
+                         std::to_string(shared.job.plan.num_micro_batches()) + " micro-batches") +
+         ": " + (ranks > 1 ? std::to_string(ranks) + " ranks set" : "the rank sets") + " aside " +
+         in_gib(slots_of(shared)) + " for activations before the first step";
+}
+
 // The threads of the ranks of this process, kept alive by each of them.
 struct HostRun : std::enable_shared_from_this<HostRun> {
   // The carrier is null when no other process takes part.
@@ -55,6 +88,11 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
         own_clock(carrier ? nullptr : std::make_unique<RunningClock>()),
         shared(job, local_ranks(job, carrier.get()), carrier.get()) {
     const LocalRanks& local = shared.world.local();
+    if (job.policy && slots_of(shared) > memory_of_machine()) {
+      fail_to_start({local.first},
+                    text_of_slots(shared) + "; this machine has " + in_gib(memory_of_machine()));
+      return;
+    }
     for (std::int32_t rank = local.first; rank < local.first + local.count; ++rank) {
       ranks.push_back(std::make_unique<HostRank>(shared, RankId{rank}));
       const auto state = ranks.back()->model().state({rank});
@@ -135,6 +173,10 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
   std::atomic<std::ptrdiff_t> num_ended = 0;
 
  private:
+  // Without ranks: nothing starts, and other processes are told.
+  void fail_to_start(RankId rank, const std::string& what) {
+    shared.world.fail({.rank = rank, .step = shared.job.first_step, .task = "start", .what = what});
+  }
   bool all_ended() const { return num_ended == std::ssize(ranks); }
 
   // For a while, or until all local ranks have ended.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 #include <tuple>
 
 #include "policies/dynamic_pipeline.h"
@@ -32,6 +33,20 @@ bool forwards_wait(const Observation& observation) {
 
 }  // namespace
 
+std::string_view AdaptivePipelinePolicy::name_of(Rule rule) {
+  switch (rule) {
+    case Rule::Overtaking:
+      return "overtaking";
+    case Rule::InOrder:
+      return "in-order";
+    case Rule::ByCredits:
+      return "by-credits";
+    case Rule::WholeMicroBatches:
+      return "whole-micro-batches";
+  }
+  return "";
+}
+
 void AdaptivePipelinePolicy::start_step(const Observation& observation) {
   const model::PipelineShape& shape = observation.program.shape;
   micro_batches_ = shape.micro_batches;
@@ -46,13 +61,11 @@ void AdaptivePipelinePolicy::start_step(const Observation& observation) {
 // Rules and blocks must be the same on all ranks, so they follow from what all can count on; of a
 // rank that is told nothing, as if the others were like it.
 void AdaptivePipelinePolicy::choose_rule(const Observation& observation) {
-  const int most = options_.live_activations_max;
   EqualMemory shared = options_.equal_memory;
-  const bool both_bound = shared.micro_batches > 0 && most > 0 && !count_alone_bounds_;
-  if (both_bound) {
-    shared = {.micro_batches = std::min(shared.micro_batches, std::max(most / chunks_, 1)),
-              .block_width = 1};
-  } else if (shared.micro_batches == 0 || most > 0) {
+  if (shared.micro_batches > 0 && bounds_ == Bounds::Both) {
+    const int counted = std::max(options_.live_activations_max / chunks_, 1);
+    shared = {.micro_batches = std::min(shared.micro_batches, counted), .block_width = 1};
+  } else if (shared.micro_batches == 0 || bounds_ == Bounds::Count) {
     const BatchMemory own = memory_as_of(0);
     shared = {.micro_batches = std::max(own.whole_micro_batches(), 1),
               .block_width = widest_blocks({own})};
@@ -62,7 +75,7 @@ void AdaptivePipelinePolicy::choose_rule(const Observation& observation) {
   deep_ = std::min(shared.block_width, micro_batches_);
   broad_ = std::min(2 * stages_, micro_batches_);
   if (observation.receive_slots > 0) {
-    keep_to_slots(observation, shared.micro_batches < micro_batches_, both_bound);
+    keep_to_slots(observation, shared.micro_batches < micro_batches_);
   } else if (one_at_a_time_) {
     rule_ = Rule::WholeMicroBatches;
     entered_max_ = 1;
@@ -76,10 +89,10 @@ void AdaptivePipelinePolicy::choose_rule(const Observation& observation) {
 // can hold. With one slot, link and task work in turn, so that no traversal outruns a slow link: it
 // is as in depth always, where interleaved 1F1B has an order for the batch with no more held than
 // that.
-void AdaptivePipelinePolicy::keep_to_slots(const Observation& observation, bool memory_is_short,
-                                           bool both_bound) {
+void AdaptivePipelinePolicy::keep_to_slots(const Observation& observation, bool memory_is_short) {
   const bool one_slot = observation.receive_slots == 1;
-  if (both_bound || observation.program.shape.placement == model::ChunkPlacement::Fold) {
+  if ((options_.equal_memory.micro_batches > 0 && bounds_ == Bounds::Both) ||
+      observation.program.shape.placement == model::ChunkPlacement::Fold) {
     rule_ = Rule::WholeMicroBatches;
   } else {
     rule_ = memory_is_short || one_slot ? Rule::InOrder : Rule::ByCredits;
@@ -111,27 +124,37 @@ void AdaptivePipelinePolicy::measure_memory(const Observation& observation) {
   const model::Program& program = observation.program;
   sizes_ = sizes_of_chunks(program);
   room_ = static_cast<std::int64_t>(room_of(program, observation.memory_limit).value);
-  if (options_.live_activations_max > 0) {
+  bounds_ = bounds();
+  if (bounds_ != Bounds::Bytes) {
     bound_activations(options_.live_activations_max);
   }
   micro_batch_size_ = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
 }
 
-// Counts in activations, the same in every world. Where memory has no room for so many of the
-// largest, each counts at least as its share of the room, and when that leaves no micro-batch any
-// room they go one at a time.
-void AdaptivePipelinePolicy::bound_activations(std::int64_t most) {
+// A number that memory, or the batch, does not reach anyway bounds nothing.
+AdaptivePipelinePolicy::Bounds AdaptivePipelinePolicy::bounds() const {
+  const int most = options_.live_activations_max;
   const EqualMemory& shared = options_.equal_memory;
-  const std::int64_t largest = *std::max_element(sizes_.begin(), sizes_.end());
-  count_alone_bounds_ =
-      shared.micro_batches > 0 ? most <= shared.activations : largest <= room_ / most;
-  if (!count_alone_bounds_) {
+  const bool is_known = shared.micro_batches > 0;
+  const BatchMemory own = memory_as_of(0);
+  if (most == 0 || most >= (is_known ? shared.activations_max : own.activations_max())) {
+    return Bounds::Bytes;
+  }
+  const std::int64_t fit = is_known ? shared.activations_fit : own.activations_fit();
+  return most <= fit ? Bounds::Count : Bounds::Both;
+}
+
+// Counts in activations, the same in every world, where memory has room for so many. Else each
+// counts at least as its share of the room, and when that leaves no micro-batch any room they go
+// one at a time.
+void AdaptivePipelinePolicy::bound_activations(std::int64_t most) {
+  if (bounds_ == Bounds::Both) {
     for (std::int64_t& size : sizes_) size = std::max(size, (room_ + most - 1) / most);
     if (std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}) <= room_) return;
   }
-  one_at_a_time_ = !count_alone_bounds_;
+  one_at_a_time_ = bounds_ == Bounds::Both;
   std::fill(sizes_.begin(), sizes_.end(), 1);
-  room_ = count_alone_bounds_ ? most : chunks_;
+  room_ = one_at_a_time_ ? chunks_ : most;
 }
 
 // As the first stage would have it, since blocks should be alike on all.
@@ -168,7 +191,7 @@ std::optional<model::TaskId> AdaptivePipelinePolicy::pick(const Observation& obs
 }
 
 void AdaptivePipelinePolicy::switch_by_memory() {
-  const bool memory_is_short = held_ + micro_batch_size_ > room_;
+  const bool memory_is_short = memory_is_bounded() && held_ + micro_batch_size_ > room_;
   const bool memory_is_free = 2 * held_ <= room_;
   if (traversal_ == Traversal::Breadth) {
     if (memory_is_short) traversal_ = Traversal::Depth;
@@ -183,7 +206,7 @@ void AdaptivePipelinePolicy::switch_by_credits() {
   if (pressure_ <= kLinksFree) traversal_ = Traversal::Breadth;
 }
 
-// As in 1F1B and its interleaved form; in a fold after each gradient.
+// As in 1F1B and its interleaved form; with whole micro-batches after each gradient.
 bool AdaptivePipelinePolicy::is_turn_of_forwards() const {
   if (rule_ == Rule::WholeMicroBatches) {
     return after_gradient_;
@@ -406,12 +429,33 @@ void AdaptivePipelinePolicy::keep(const Observation& observation, const Task& ta
   blocks_.erase(blocks_.begin(), std::find_if_not(blocks_.begin(), blocks_.end(), is_over));
 }
 
-// Of each micro-batch from the oldest to the last that was begun: forwards/finished/held.
+// What follows from the program and the options first, since ranks that were told otherwise decide
+// otherwise. Of each micro-batch from the oldest to the last that was begun:
+// forwards/finished/held.
 std::string AdaptivePipelinePolicy::state_line() const {
   std::string line =
       traversal_ == Traversal::Breadth ? "dpp adaptive breadth" : "dpp adaptive depth";
-  line += " room=" + std::to_string(room_) + " pressure=" + std::to_string(pressure_) +
-          " ahead=" + std::to_string(ahead_) + (after_gradient_ ? " after gradient" : "");
+  const auto add = [&](std::string_view name, std::int64_t value) {
+    line += ' ';
+    line += name;
+    line += '=' + std::to_string(value);
+  };
+  line += ' ';
+  line += name_of(rule_);
+  line += links_switch_ ? " by links" : "";
+  line += overtakes_in_slots_ ? " with overtaking" : "";
+  add("blocks", broad_);
+  line += '/' + std::to_string(deep_);
+  add("room", room_);
+  line += '/' + std::to_string(micro_batch_size_);
+  add("depth-room", depth_room_);
+  add("entered-max", entered_max_);
+  add("ahead-max", ahead_max_);
+  add("pressure", pressure_);
+  add("gradients", gradients_);
+  add("ahead", ahead_);
+  add("oldest", oldest_);
+  line += after_gradient_ ? " after gradient" : "";
   for (const Block& block : blocks_) {
     line += " [" + std::to_string(block.first) + "," + std::to_string(block.end) + ")";
   }

@@ -23,14 +23,19 @@
 // order in which every rank has (v−1)·w forwards ahead and then a forward and a backward in turn,
 // the first task that is not done has all it needs, its message was sent before all that is not
 // taken yet, and its rank has the memory. With one slot and memory for all, one may overtake that
-// leaves room for what it overtakes. Placed as a fold, a micro-batch enters a rank only if all its
-// activations fit.
+// leaves room for what it overtakes.
+//
+// Placed as a fold, or where both a number of activations and memory bound, a micro-batch enters a
+// rank under a limit of slots only if all its activations fit. A number that memory or the batch
+// does not reach bounds nothing, and one that memory has room for bounds alone: the order is then
+// that of a world without this memory.
 #ifndef MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_
 #define MEGATWIN_POLICIES_ADAPTIVE_PIPELINE_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policies/block_width.h"
@@ -40,8 +45,8 @@
 namespace megatwin::policies {
 
 struct AdaptivePipelineOptions {
-  // Activations, one a (micro-batch, chunk), that a rank holds at once, at least its chunks; 0: as
-  // many as the memory limit of the Executor allows.
+  // Activations, one a (micro-batch, chunk), that a rank holds at once, at least its chunks, within
+  // the memory limit of the Executor; 0: as many as that allows.
   int live_activations_max = 0;
   // What all ranks can count on, if that is known; else as if the others were like each. Unlike
   // ranks must be given it when receive slots are limited.
@@ -62,8 +67,9 @@ class AdaptivePipelinePolicy : public Policy {
     Overtaking,         // No limit of receive slots.
     InOrder,            // A limit, and short memory or one slot only.
     ByCredits,          // Two slots or more, and memory for all.
-    WholeMicroBatches,  // A limit, and the chunks lie in a fold.
+    WholeMicroBatches,  // A limit, and a fold or Bounds::Both; or room for no second micro-batch.
   };
+  static std::string_view name_of(Rule rule);
   // Micro-batches first … end − 1.
   struct Block {
     std::int32_t first = 0;
@@ -76,11 +82,19 @@ class AdaptivePipelinePolicy : public Policy {
     std::int64_t held = 0;
   };
 
+  // What a rank may hold is bounded by.
+  enum class Bounds : std::uint8_t {
+    Bytes,  // Or nothing.
+    Count,
+    Both,
+  };
+
   void start_step(const Observation& observation);
   void measure_memory(const Observation& observation);
   void bound_activations(std::int64_t most);
   void choose_rule(const Observation& observation);
-  void keep_to_slots(const Observation& observation, bool memory_is_short, bool both_bound);
+  Bounds bounds() const;
+  void keep_to_slots(const Observation& observation, bool memory_is_short);
   bool is_order_of_interleaved() const { return micro_batches_ % deep_ == 0; }
   BatchMemory memory_as_of(std::int32_t stage) const;
   std::int32_t widest_block() const;
@@ -124,13 +138,13 @@ class AdaptivePipelinePolicy : public Policy {
   // activations when their number is bounded.
   std::vector<std::int64_t> sizes_;
   std::int64_t micro_batch_size_ = 0, room_ = 0;
+  Bounds bounds_ = Bounds::Bytes;
   Rule rule_ = Rule::Overtaking;
   std::int32_t broad_ = 1, deep_ = 1;  // Micro-batches of a block in either traversal.
   std::int64_t depth_room_ = 0;        // What interleaved 1F1B would hold.
-  std::int32_t entered_max_ = 1;       // Rule::WholeMicroBatches.
+  std::int32_t entered_max_ = 1;       // Micro-batches at once under Rule::WholeMicroBatches.
   std::int32_t ahead_max_ = 0;         // With one chunk a rank, when memory is short.
   bool links_switch_ = false;          // The traversal.
-  bool count_alone_bounds_ = false;    // Memory has room for what a bound of activations lets in.
   bool one_at_a_time_ = false;         // Both bounds leave no more than a micro-batch for sure.
   bool overtakes_in_slots_ = false;    // Rule::InOrder with memory for all.
   // What has happened.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 
 namespace megatwin::policies {
@@ -27,12 +28,39 @@ std::vector<std::size_t> chunks_in_order(const BatchMemory& memory, std::int32_t
   return chunks;
 }
 
+// How many activations fit into `room` when chunks are filled one after the other, each with the
+// whole batch.
+std::int64_t filled_in_order(const std::vector<std::int64_t>& sizes, std::int64_t room,
+                             std::int32_t micro_batches) {
+  std::int64_t count = 0;
+  for (const std::int64_t size : sizes) {
+    const std::int64_t fit =
+        size == 0 ? micro_batches : std::min<std::int64_t>(room / size, micro_batches);
+    count += fit;
+    room -= fit * size;
+    if (fit < micro_batches) break;
+  }
+  return count;
+}
+
 }  // namespace
 
 std::int32_t BatchMemory::whole_micro_batches() const {
   constexpr std::int64_t kMost = 1'000'000;
   const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   return static_cast<std::int32_t>(size == 0 ? kMost : std::min(room / size, kMost));
+}
+
+std::int64_t BatchMemory::activations_fit() const {
+  std::vector<std::int64_t> largest_first = sizes;
+  std::sort(largest_first.begin(), largest_first.end(), std::greater<>());
+  return filled_in_order(largest_first, room, micro_batches);
+}
+
+std::int64_t BatchMemory::activations_max() const {
+  std::vector<std::int64_t> smallest_first = sizes;
+  std::sort(smallest_first.begin(), smallest_first.end());
+  return std::max(filled_in_order(smallest_first, room, micro_batches), std::ssize(sizes));
 }
 
 std::int64_t held_by_blocks(const BatchMemory& memory, std::int32_t width, std::int32_t lead) {

@@ -18,6 +18,11 @@ struct BatchMemory {
 
   // How many fit; 1,000,000 at most.
   std::int32_t whole_micro_batches() const;
+  // Activations of the batch, each one of a (micro-batch, chunk): so many fit whichever they are,
+  // and more than so many fit in no case. At least those of one micro-batch the latter, since that
+  // may always go on.
+  std::int64_t activations_fit() const;
+  std::int64_t activations_max() const;
 };
 
 // A batch in as few blocks as possible of at most `width`, which differ by one at most, the

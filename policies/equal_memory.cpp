@@ -28,8 +28,8 @@ std::vector<std::int64_t> sizes_of_chunks(const model::Program& program) {
 
 EqualMemory equal_memory_of(std::span<const model::Program> programs,
                             std::span<const model::Bytes> limits) {
-  int micro_batches = std::numeric_limits<int>::max();
-  std::int64_t activations = 1'000'000;
+  EqualMemory memory{.micro_batches = std::numeric_limits<int>::max(),
+                     .activations_fit = std::numeric_limits<std::int64_t>::max()};
   std::vector<BatchMemory> ranks;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     const model::Program& program = programs[rank];
@@ -39,14 +39,14 @@ EqualMemory equal_memory_of(std::span<const model::Program> programs,
                      .micro_batches = program.shape.micro_batches,
                      .stages = program.shape.pipeline,
                      .stage = program.stage.value});
-    micro_batches = std::min(micro_batches, std::max(1, ranks.back().whole_micro_batches()));
-    const auto& sizes = ranks.back().sizes;
-    const std::int64_t largest = *std::max_element(sizes.begin(), sizes.end());
-    if (largest > 0) activations = std::min(activations, ranks.back().room / largest);
+    const BatchMemory& rank_memory = ranks.back();
+    memory.micro_batches =
+        std::min(memory.micro_batches, std::max(1, rank_memory.whole_micro_batches()));
+    memory.activations_fit = std::min(memory.activations_fit, rank_memory.activations_fit());
+    memory.activations_max = std::max(memory.activations_max, rank_memory.activations_max());
   }
-  return {.micro_batches = micro_batches,
-          .block_width = widest_blocks(ranks),
-          .activations = activations};
+  memory.block_width = widest_blocks(ranks);
+  return memory;
 }
 
 }  // namespace megatwin::policies

@@ -23,10 +23,10 @@ model::Bytes room_of(const model::Program& program, model::Bytes limit);
 
 // What ranks whose memory differs may all count on.
 struct EqualMemory {
-  int micro_batches = 0;         // Whole ones that fit on every rank; 0: not known.
-  std::int32_t block_width = 1;  // See widest_blocks().
-  // Of the largest chunk of each rank; 1,000,000 at most.
-  std::int64_t activations = 0;
+  int micro_batches = 0;             // Whole ones that fit on every rank; 0: not known.
+  std::int32_t block_width = 1;      // See widest_blocks().
+  std::int64_t activations_fit = 0;  // Whichever they are, on every rank; see BatchMemory.
+  std::int64_t activations_max = 0;  // More than these on no rank.
 };
 
 // Of the programs of all stages and what their tasks may hold with the fixed memory.

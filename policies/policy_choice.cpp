@@ -9,10 +9,16 @@ namespace megatwin::policies {
 
 using model::ScheduleKind;
 
+ExecutorOptions executor_options_of(const model::Plan& plan) {
+  return {.issue_depth = plan.issue_depth,
+          .receive_slots = plan.pipeline > 1 ? plan.receive_slots : 0};
+}
+
 PolicyFactory policy_of(const model::Plan& plan, const EqualMemory& memory) {
   // Of both bounds the smaller; 0 is none. Without a limit of slots each rank lets in what fits
   // there.
-  const int fit = plan.receive_slots > 0 ? memory.micro_batches * plan.model_chunks : 0;
+  const bool has_slots = executor_options_of(plan).receive_slots > 0;
+  const int fit = has_slots ? memory.micro_batches * plan.model_chunks : 0;
   const int most = fit > 0 && plan.live_activations > 0 ? std::min(fit, plan.live_activations)
                                                         : std::max(fit, plan.live_activations);
   switch (plan.schedule) {

@@ -1,4 +1,4 @@
-// The policy that a plan names, for every world.
+// The policy that a plan names and the options of the Executors that run it, for every world.
 #ifndef MEGATWIN_POLICIES_POLICY_CHOICE_H_
 #define MEGATWIN_POLICIES_POLICY_CHOICE_H_
 
@@ -7,9 +7,14 @@
 
 #include "model/plan.h"
 #include "policies/equal_memory.h"
+#include "policies/executor.h"
 #include "policies/policy.h"
 
 namespace megatwin::policies {
+
+// Without a limit of memory, which each world has of its own. Ranks that have no neighbours have no
+// receive slots.
+ExecutorOptions executor_options_of(const model::Plan& plan);
 
 // Empty when the schedule is a static one. `memory` counts where receive slots are limited and
 // ranks have memory limits.

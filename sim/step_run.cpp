@@ -137,9 +137,8 @@ CriticalRank critical_rank(const std::vector<JobProgram>& programs) {
 SimulationOptions simulation_options(const Job& job, const std::vector<JobProgram>& programs,
                                      const StepRunOptions& options) {
   SimulationOptions simulation{.timeline = options.timeline, .cache = options.cache};
-  simulation.executor.receive_slots = job.plan.pipeline > 1 ? job.plan.receive_slots : 0;
+  simulation.executor = policies::executor_options_of(job.plan);
   if (!model::is_dynamic(job.plan.schedule)) return simulation;
-  simulation.executor.issue_depth = job.plan.issue_depth;
   simulation.memory_limits = task_memory_limits(job, programs);
   simulation.policy = options.policy;
   if (simulation.policy) return simulation;

@@ -2,6 +2,7 @@
 // simulator, which prices GPUs, and to the host world, whose buffers have sizes of their own: the
 // same programs and picks, and in a real run no rank holds more.
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -73,6 +74,54 @@ TEST(BoundedActivations, BothWorldsPickAlike) {
         }
       }
       EXPECT_GT(matters, 2 * 5);
+    }
+  }
+}
+
+// Thirty-two activations are all of the batch.
+TEST(BoundedActivations, ABoundThatDoesNotBindIsNoneInBothWorlds) {
+  for (const char* schedule : {"dpp", "dpp-depth", "dpp-breadth"}) {
+    for (const int slots : {0, 1, 2}) {
+      const auto scenario = [&](int most) {
+        return BoundedScenario(
+            {.schedule = schedule, .live_activations = most, .receive_slots = slots});
+      };
+      for (const std::uint64_t seed : {1, 2, 3}) {
+        const auto expected = scenario(0).orders_on_host_program(seed);
+        EXPECT_EQ(scenario(0).orders_in_simulate(seed), expected);
+        for (const int most : {32, 33, 1'000'000'000}) {
+          SCOPED_TRACE(std::string(schedule) + " slots " + std::to_string(slots) + " live " +
+                       std::to_string(most));
+          EXPECT_EQ(scenario(most).orders_in_simulate(seed), expected);
+          EXPECT_EQ(scenario(most).orders_on_host_program(seed), expected);
+        }
+      }
+    }
+  }
+}
+
+// By all of megatwin simulate. A pipeline of one stage has no receive slots, whatever the scenario
+// says: one and two alter nothing there.
+TEST(BoundedActivations, AScenarioIsDecidedAlike) {
+  for (const char* schedule : {"dpp", "dpp-depth", "dpp-breadth"}) {
+    for (const int pipeline : {1, 2}) {
+      std::vector<policies::Order> without_slots;
+      for (const int most : {0, 3, 6, 31}) {
+        for (const int slots : {0, 1, 2}) {
+          SCOPED_TRACE(std::string(schedule) + " stages " + std::to_string(pipeline) + " slots " +
+                       std::to_string(slots) + " live " + std::to_string(most));
+          const BoundedScenario scenario({.schedule = schedule,
+                                          .live_activations = most,
+                                          .receive_slots = slots,
+                                          .pipeline = pipeline});
+          const auto orders = scenario.priced_orders_in_simulate();
+          EXPECT_EQ(scenario.priced_orders_on_host_program(), orders);
+          if (slots == 0) without_slots = orders;
+          if (pipeline == 1) {
+            EXPECT_EQ(orders, without_slots);
+          }
+        }
+      }
     }
   }
 }
@@ -190,6 +239,34 @@ TEST(BoundedActivations, APolicyThatBreaksTheBoundEndsTheRun) {
   EXPECT_EQ(to_text(*result.fault),
             "rank 0, step 0, F2.0: holds more than the 2 activations that memory was set aside for "
             "before the step");
+}
+
+// Sequences of 8.6 billion tokens: no machine has the memory. Nothing is set aside before that is
+// known, of neither rank.
+TEST(BoundedActivations, MoreMemoryThanTheMachineHasIsToldByKeyAndBytes) {
+  for (const int most : {0, 3}) {
+    const BoundedScenario scenario({.schedule = "dpp", .live_activations = most});
+    tests::ScenarioJob host(scenario);
+    host.job.transformer.sequence_length = std::int64_t{1} << 33;
+    bool started = false;
+    host.job.on_start = [&](const auto&) { started = true; };
+    double bytes = 0;
+    for (const model::StageCost& stage : host_program_spec(host.job).stages) {
+      bytes += set_aside(stage, most);
+    }
+    ASSERT_GT(bytes, 3e13);
+    const HostResult result = run_host(host.job);
+    ASSERT_TRUE(result.fault);
+    EXPECT_FALSE(started);
+    char gib[32];
+    std::snprintf(gib, sizeof(gib), "%.1f GiB", bytes / 1073741824);
+    const std::string expected =
+        "rank 0, step 0, start: " +
+        std::string(most == 0 ? "no policy.live_activations, so all 16 micro-batches"
+                              : "policy.live_activations 3") +
+        ": 2 ranks set aside " + gib + " for activations before the first step; this machine has ";
+    EXPECT_EQ(to_text(*result.fault).substr(0, expected.size()), expected);
+  }
 }
 
 TEST(BoundedActivations, OneMicroBatchMustFit) {

@@ -89,8 +89,8 @@ TEST(AdaptivePipeline, NeverStopsAtItsBounds) {
       model::ProgramSpec overlapped = spec;
       overlapped.overlap_p2p = true;
       const auto memory = equal_memory_of(build_programs(spec), limits);
-      for (const int slots : {1, 2}) {
-        const ExecutorOptions executor{.issue_depth = slots, .receive_slots = slots};
+      for (const int slots : {0, 1, 2}) {
+        const ExecutorOptions executor{.issue_depth = std::max(slots, 1), .receive_slots = slots};
         const PipelineResult result = run(overlapped, {.equal_memory = memory}, executor, limits);
         ASSERT_LE(over_limits(spec, result, limits), 0);
         const AdaptivePipelineOptions bounded{.live_activations_max = bound,
@@ -108,6 +108,110 @@ TEST(AdaptivePipeline, NeverStopsAtItsBounds) {
       run(spec, {}, {.issue_depth = 2, .receive_slots = slots});
     }
   }
+}
+
+// Room for `share` of the batch on each rank, at least for one micro-batch. So that it binds, what
+// chunks hold differs by up to fifteen times.
+std::vector<model::Bytes> room_for(double share, model::ProgramSpec& spec, tests::Random& random) {
+  for (model::StageCost& stage : spec.stages) {
+    for (model::ChunkCost& chunk : stage.chunks) {
+      chunk.activation = model::Bytes{static_cast<double>(random.in(20, 300))};
+      chunk.weight_gradient_input = 0.5 * chunk.activation;
+    }
+  }
+  std::vector<model::Bytes> limits;
+  for (const model::Program& program : build_programs(spec)) {
+    model::Bytes one{0};
+    for (const model::ChunkMemory& memory : program.chunk_memory) one += memory.activation;
+    limits.push_back(program.fixed_memory + std::max(1.0, share * spec.micro_batches) * one);
+  }
+  return limits;
+}
+
+// The largest number of activations that the bytes of any rank hold: the smallest chunks first.
+// By trying: as many as fit, one by one.
+int most_in_bytes(const model::ProgramSpec& spec, const std::vector<model::Bytes>& limits) {
+  int most = 0;
+  for (const model::Program& program : build_programs(spec)) {
+    std::vector<double> sizes;
+    for (const model::ChunkMemory& memory : program.chunk_memory) {
+      sizes.insert(sizes.end(), static_cast<std::size_t>(spec.micro_batches),
+                   memory.activation.value);
+    }
+    std::sort(sizes.begin(), sizes.end());
+    const auto rank = static_cast<std::size_t>(program.stage.value);
+    double left = (limits[rank] - program.fixed_memory).value;
+    int fit = 0;
+    for (const double size : sizes) {
+      if (size > left) break;
+      left -= size;
+      ++fit;
+    }
+    most = std::max(most, fit);
+  }
+  return most;
+}
+
+// A number of activations that the batch, or the bytes of any rank, do not reach changes nothing,
+// told what all can count on or not.
+TEST(AdaptivePipeline, ABoundThatDoesNotBindIsNone) {
+  int binding = 0;
+  for (const std::uint64_t seed : tests::seeds(60)) {
+    tests::Random random(seed);
+    model::ProgramSpec spec = tests::random_plan(random);
+    SCOPED_TRACE(tests::rerun_line("policies_property_test", seed) + " " + tests::describe(spec));
+    spec.overlap_p2p = true;
+    const int batch = spec.micro_batches * spec.model_chunks;
+    for (const double share : {0.0, 0.3, 0.6, 1.0, 100.0}) {
+      const std::vector<model::Bytes> limits = room_for(share, spec, random);
+      const EqualMemory memory = equal_memory_of(build_programs(spec), limits);
+      const int most = std::max(most_in_bytes(spec, limits), spec.model_chunks);
+      binding += most < batch ? 1 : 0;
+      for (const int slots : {0, 1, 2}) {
+        const ExecutorOptions executor{.receive_slots = slots};
+        const auto orders = [&](int bound) {
+          std::vector<Order> each;
+          const PipelineResult result =
+              run(spec, {.live_activations_max = bound, .equal_memory = memory}, executor, limits);
+          for (const sim::RankResult& rank : result.ranks) each.push_back(rank.order);
+          return each;
+        };
+        const std::vector<Order> free = orders(0);
+        for (const int bound : {most, most + 1, batch, batch + 1, 2'000'000'000}) {
+          ASSERT_EQ(orders(bound), free) << share << " slots " << slots << " bound " << bound;
+        }
+      }
+    }
+  }
+  EXPECT_GT(binding, 50);
+}
+
+// Where the bytes hold so many whichever they are, ranks decide as in a world without these bytes.
+TEST(AdaptivePipeline, ANumberThatMemoryHasRoomForBoundsAlone) {
+  int binding = 0;
+  for (const std::uint64_t seed : tests::seeds(60)) {
+    tests::Random random(seed);
+    model::ProgramSpec spec = tests::random_plan(random);
+    SCOPED_TRACE(tests::rerun_line("policies_property_test", seed) + " " + tests::describe(spec));
+    spec.overlap_p2p = true;
+    for (const double share : {0.4, 1.0}) {
+      const std::vector<model::Bytes> limits = room_for(share, spec, random);
+      const EqualMemory memory = equal_memory_of(build_programs(spec), limits);
+      const auto most = static_cast<int>(memory.activations_fit);
+      if (most < spec.model_chunks) continue;
+      for (const int slots : {0, 1, 2}) {
+        const ExecutorOptions executor{.receive_slots = slots};
+        const AdaptivePipelineOptions bounded{.live_activations_max = most, .equal_memory = memory};
+        const PipelineResult here = run(spec, bounded, executor, limits);
+        const PipelineResult there = run(spec, {.live_activations_max = most}, executor);
+        for (std::size_t rank = 0; rank < here.ranks.size(); ++rank) {
+          ASSERT_EQ(here.ranks[rank].order, there.ranks[rank].order) << share << " slots " << slots;
+        }
+        binding += here.makespan != run(spec, {}, executor).makespan ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(binding, 20);
 }
 
 TEST(AdaptivePipeline, DecisionsComeOutOfTheEventsAgain) {

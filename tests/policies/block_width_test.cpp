@@ -100,5 +100,39 @@ TEST(BlockWidth, WholeMicroBatchesThatFit) {
   EXPECT_EQ((BatchMemory{.sizes = {0, 0}, .room = 1}.whole_micro_batches()), 1'000'000);
 }
 
+// Every number of activations of each chunk, each with the bytes that it holds.
+TEST(BlockWidth, ActivationsThatFitAgainstEveryCase) {
+  for (const std::uint64_t seed : tests::seeds(200)) {
+    tests::Random random(seed);
+    SCOPED_TRACE(tests::rerun_line("policies_property_test", seed));
+    BatchMemory memory{.micro_batches = static_cast<std::int32_t>(random.in(1, 4))};
+    for (auto chunks = random.in(1, 3); chunks > 0; --chunks) {
+      memory.sizes.push_back(random.in(0, 9));
+    }
+    memory.room = random.in(0, 60);
+    const int base = memory.micro_batches + 1;
+    int cases = 1;
+    for (std::size_t n = 0; n < memory.sizes.size(); ++n) cases *= base;
+    std::int64_t largest_that_fits = 0;
+    std::int64_t smallest_that_does_not = memory.micro_batches * std::ssize(memory.sizes) + 1;
+    for (int number = 0; number < cases; ++number) {
+      std::int64_t count = 0, bytes = 0;
+      int rest = number;
+      for (const std::int64_t size : memory.sizes) {
+        count += rest % base;
+        bytes += rest % base * size;
+        rest /= base;
+      }
+      if (bytes <= memory.room) {
+        largest_that_fits = std::max(largest_that_fits, count);
+      } else {
+        smallest_that_does_not = std::min(smallest_that_does_not, count);
+      }
+    }
+    EXPECT_EQ(memory.activations_fit(), smallest_that_does_not - 1);
+    EXPECT_EQ(memory.activations_max(), std::max(largest_that_fits, std::ssize(memory.sizes)));
+  }
+}
+
 }  // namespace
 }  // namespace megatwin::policies

@@ -105,6 +105,7 @@ std::optional<Instant> dynamic_order(const RaceCase& race, const policies::Polic
   options.executor.memory_limit = race.limit;
   options.policy = policy;
   const PipelineResult result = simulate_pipeline(race.spec, Engine::Events, options);
+  EXPECT_TRUE(result.stalled.empty()) << result.stalled.front();
   if (!result.stalled.empty()) return std::nullopt;
   EXPECT_LE(peak_of(race.spec, result), race.limit);
   return result.makespan;
