@@ -105,6 +105,9 @@ int plan_shared(const PlanArguments& arguments, const std::vector<scenarios::Sce
     wish.budget.reset();
     wish.power.reset();
     sim::PurchaseAnswer answer = planned(arguments, scenario, wish, console);
+    for (const std::string& sentence : answer.not_counted) {
+      console.err << scenario.jobs.front().name << ": " << sentence << "\n";
+    }
     if (answer.options.empty()) {
       console.err << scenario.jobs.front().name << ": " << answer.unmet->message << "\n";
       for (const std::string& reason : answer.unmet->reasons) console.err << "  " << reason << "\n";

@@ -82,6 +82,21 @@ void make_paths_absolute(const std::string& file, TreeNode& root) {
   }
 }
 
+void replace_token_tables(const ExportSource& source, const Plan& plan, TreeNode* list) {
+  if (list == nullptr || list->items.size() != source.disturbances.size()) return;
+  for (std::size_t i = 0; i < list->items.size(); ++i) {
+    const model::Disturbance& d = source.disturbances[i];
+    if (d.tokens.empty() || std::ssize(d.tokens) == plan.expert) continue;
+    for (auto& entry : list->items[i].entries) {
+      if (entry.key != "tokens") continue;
+      entry.key = "factor";
+      entry.value = {};
+      entry.value.kind = TreeKind::Scalar;
+      entry.value.text = fmt::format("{}", d.factor);
+    }
+  }
+}
+
 // The plan keys as a scenario writes them, with nothing left to a default.
 std::string plan_line(const Plan& plan) {
   std::string text;
@@ -378,6 +393,7 @@ model::Result<std::string> scenario_text(const ExportSource& source, const Plan&
     model::Diagnostics problems = scenarios::apply_setting(document, "--set", parsed);
     if (!problems.empty()) return model::fail(std::move(problems));
   }
+  replace_token_tables(source, plan, document.root.find("disturbances"));
   make_paths_absolute(source.file, document.root);
   std::string out;
   for (const auto& entry : document.root.entries) {

@@ -15,9 +15,13 @@ namespace megatwin::cli {
 struct ExportSource {
   std::string file;                   // The scenario,
   std::vector<std::string> settings;  // and what --set added to it.
+  // As they were read from it, in its order.
+  std::vector<model::Disturbance> disturbances = {};
 };
 
-// The source with `plan` in place of its own plan and without its search section.
+// The source with `plan` in place of its own plan and without its search section. A table of tokens
+// of another number of ranks than the plan's expert groups have becomes the factor that it comes
+// to, which the search counted.
 // Errors: the source cannot be read any more.
 model::Result<std::string> scenario_text(const ExportSource& source, const model::Plan& plan);
 

@@ -193,8 +193,10 @@ int answer(const Task& task, const SearchArguments& arguments, model::Processes*
       .elapsed = {std::chrono::duration<double>(Clock::now() - start).count()}};
   console.out << (arguments.json ? json_search(summary) : terminal_search(summary));
   if (!arguments.export_folder.empty() && !result.best.empty()) {
-    export_plan({.file = arguments.file, .settings = arguments.settings}, task.job,
-                result.best.front().report.plan, arguments.export_folder);
+    export_plan({.file = arguments.file,
+                 .settings = arguments.settings,
+                 .disturbances = task.job.disturbances},
+                task.job, result.best.front().report.plan, arguments.export_folder);
   }
   return result.impossible || unmet ? kExitRefused : kExitAnswer;
 }

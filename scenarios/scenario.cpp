@@ -128,8 +128,7 @@ class ScenarioReader {
       : file_(file),
         folder_(folder_of(file)),
         needs_cluster_(options.needs_cluster),
-        plan_varies_(options.plan_varies),
-        sweeps_(!options.sweep.empty()) {}
+        plan_varies_(options.plan_varies) {}
 
   // Appends the point's job; its problems go to `diagnostics`.
   void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
@@ -218,15 +217,14 @@ class ScenarioReader {
     }
   }
 
-  // The busiest expert-parallel rank cannot have more tokens than routing can give it. Where other
-  // plans than the file's are looked at, what some number of ranks can have is legal: those that
-  // cannot count what they can.
+  // The busiest expert-parallel rank cannot have more tokens than routing can give it. What some
+  // number of ranks can have is legal: those that cannot count what they can, so that plans which a
+  // search compares under one imbalance are simulated under it as well.
   void check_imbalance(MapReader& scenario, const model::Job& job,
                        const std::vector<DisturbanceAt>& disturbances, Remarks& remarks) const {
     if (!job.transformer.experts || job.transformer.experts->experts_per_token < 1) return;
     const auto& experts = *job.transformer.experts;
-    const bool varies = plan_varies_ || sweeps_ || scenario.has("search");
-    const int ranks = varies ? static_cast<int>(experts.num_experts) : job.plan.expert;
+    const auto ranks = static_cast<int>(experts.num_experts);
     const double most = model::expert_imbalance_max(experts, ranks);
     double all = job.plan.expert_capacity_imbalance;
     const auto refuse = [&](const TreeNode& map, const std::string& path, const char* key,
@@ -308,7 +306,6 @@ class ScenarioReader {
   std::string folder_;
   bool needs_cluster_;
   bool plan_varies_;
-  bool sweeps_;
   std::map<std::string, model::GpuProfile> profiles_;
 };
 

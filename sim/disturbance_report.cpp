@@ -269,11 +269,6 @@ class Chain {
 
 }  // namespace
 
-model::Job undisturbed(model::Job job) {
-  job.disturbances.clear();
-  return job;
-}
-
 DisturbanceReport disturbance_report(const model::Job& job, const StepRun& plain,
                                      const StepRun& disturbed) {
   DisturbanceReport report{.undisturbed_step_time = model::to_seconds(plain.result.makespan) +

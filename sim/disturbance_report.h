@@ -13,9 +13,6 @@ namespace megatwin::sim {
 DisturbanceReport disturbance_report(const model::Job& job, const StepRun& plain,
                                      const StepRun& disturbed);
 
-// The job as it would be without them.
-model::Job undisturbed(model::Job job);
-
 }  // namespace megatwin::sim
 
 #endif  // MEGATWIN_SIM_DISTURBANCE_REPORT_H_

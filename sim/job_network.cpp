@@ -90,6 +90,15 @@ std::optional<RankId> gpu_of_name(const model::Cluster& cluster, std::string_vie
   return std::nullopt;
 }
 
+model::Diagnostics missing_gpus(const model::Job& job) {
+  for (const Disturbance& d : job.disturbances) {
+    if (d.kind == DisturbanceKind::SlowGpu && !gpu_of_name(job.cluster, d.at)) {
+      return no_part(d, "GPU " + d.at);
+    }
+  }
+  return {};
+}
+
 std::vector<double> compute_factors(const model::Job& job, model::Instant now) {
   std::vector<double> factors(static_cast<std::size_t>(job.plan.gpus()), 1.0);
   RandomStream random(job.seed);

@@ -108,6 +108,9 @@ std::vector<model::Instant> stretch_starts(const model::Job& job);
 // The number of the GPU of this name in the cluster, or nothing.
 std::optional<model::RankId> gpu_of_name(const model::Cluster& cluster, std::string_view name);
 
+// Slow GPUs that the cluster does not have.
+model::Diagnostics missing_gpus(const model::Job& job);
+
 // By rank: how many times as long its kernels take at `now`, 1 where nothing is wrong. Slow GPUs
 // multiply;
 // jitter draws 1 + deviation · z, z normal by Box and Muller, for each rank in order, at least a

@@ -13,6 +13,7 @@
 #include "model/plan_check.h"
 #include "policies/policy_choice.h"
 #include "sim/decoupled/decoupled_job.h"
+#include "sim/disturbed_job.h"
 #include "sim/simulate.h"
 #include "sim/simulation_problems.h"
 
@@ -44,6 +45,8 @@ class Trials {
   bool run(const Job& job, const Plan& plan) {
     Job changed = job;
     changed.plan = plan;
+    // A scenario of such a plan would be refused.
+    if (!fits_token_tables(changed)) return false;
     // Whether it runs is no question of the network.
     changed.network = model::NetworkKind::Analytic;
     const double tasks = tasks_of_trial(changed);

@@ -15,6 +15,7 @@
 #include "sim/component_times.h"
 #include "sim/decoupled/decoupled_job.h"
 #include "sim/disturbance_report.h"
+#include "sim/disturbed_job.h"
 #include "sim/goodput_report.h"
 #include "sim/job_network.h"
 #include "sim/memory_report.h"
@@ -125,7 +126,7 @@ void fill_breakdown(const Job& job, const JobProgram& program, const RankResult&
                   (parts.exposed_tp + parts.exposed_ep + parts.exposed_cp + parts.exposed_pp +
                    parts.exposed_dp + parts.optimizer + parts.bubble + parts.other);
   report.bubble_fraction = ratio(parts.bubble / report.step_time);
-  fill_shares(sums, m, !job.disturbances.empty(), report);
+  fill_shares(sums, m, !has_sound_cluster(job), report);
 }
 
 // Without the schedule (`--without pipeline`) the busiest rank waits for no other: all that its
@@ -391,13 +392,13 @@ model::Result<SimulationReport> report_of(const Job& given, const SimulateOption
 }
 
 // Reruns for sensitivities would lay the network out a dozen times: they are done without flows and
-// disturbances, and scaled.
+// disturbances of the cluster, and scaled.
 void fill_scaled_sensitivities(const Job& job, const SimulateOptions& options,
                                SimulationReport& report) {
-  Job plain = undisturbed(job);
+  Job plain = on_sound_cluster(job);
   plain.network = model::NetworkKind::Analytic;
   plain.failures.reset();
-  const bool same = !needs_network(job) && job.disturbances.empty();
+  const bool same = !needs_network(job) && has_sound_cluster(job);
   if (same) return fill_sensitivities(plain, options, report);
   auto base = report_of(plain, options);
   if (!base) return;

@@ -13,6 +13,7 @@
 #include "policies/policy_choice.h"
 #include "policies/user_policy.h"
 #include "sim/delayed_program.h"
+#include "sim/disturbed_job.h"
 #include "sim/flapping.h"
 #include "sim/job_network.h"
 #include "sim/memory_report.h"
@@ -34,15 +35,6 @@ Job without_fabric_guesses(Job job) {
   if (job.network == model::NetworkKind::Analytic) return job;
   job.cluster.fabric.oversubscription = 1;
   job.cluster.fabric.spine_efficiency = 1;
-  return job;
-}
-
-Job with_imbalance(Job job) {
-  for (const model::Disturbance& d : job.disturbances) {
-    if (d.kind == model::DisturbanceKind::ExpertImbalance) {
-      job.plan.expert_capacity_imbalance *= d.factor;
-    }
-  }
   return job;
 }
 
@@ -179,7 +171,7 @@ model::Diagnostics with_cuts(const Job& job, model::Diagnostics faults) {
 std::size_t reported_unit(const Job& job, const StepRun& run) {
   const std::vector<RankResult>& ranks = run.result.ranks;
   const std::size_t p = run.programs.front().stages.size();
-  if (job.disturbances.empty()) {
+  if (has_sound_cluster(job)) {
     const CriticalRank critical = critical_rank(run.programs);
     const bool alike = run.programs.size() == 1;
     return (alike ? static_cast<std::size_t>(run.result.critical_rank) / p
@@ -252,6 +244,9 @@ model::Diagnostics unsupported(const Job& job) {
 
 model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
   if (model::Diagnostics faults = unsupported(job); !faults.empty()) {
+    return model::fail(std::move(faults));
+  }
+  if (model::Diagnostics faults = missing_gpus(job); !faults.empty()) {
     return model::fail(std::move(faults));
   }
   const Job priced = with_imbalance(without_fabric_guesses(job));

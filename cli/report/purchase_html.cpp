@@ -122,6 +122,7 @@ std::string html_purchase(const PurchaseSummary& summary) {
   }
   body += curves(summary);
   body += utilisations(summary);
+  body += html_section("Not counted", "", html_list(summary.answer.not_counted));
   body +=
       html_section("Assumed, because it was not given", "", html_list(summary.wish.assumptions));
   return html_page({.title = title, .head = "planned training run", .body = body});

@@ -347,6 +347,8 @@ std::string terminal_purchase(const PurchaseSummary& summary) {
   add_curves(summary, text);
   add_utilisations(summary, text);
   add_mixes(summary, text);
+  if (!summary.answer.not_counted.empty()) text += "\nNot counted\n";
+  for (const std::string& line : summary.answer.not_counted) text += "  " + line + "\n";
   if (!summary.wish.assumptions.empty()) text += "\nAssumed, because it was not given\n";
   for (const std::string& line : summary.wish.assumptions) text += "  " + line + "\n";
   return text;
@@ -379,6 +381,7 @@ std::string json_purchase(const PurchaseSummary& summary) {
   write_utilisations(json, summary);
   if (answer.unmet) write_unmet(json, summary, *answer.unmet);
   write_mixes(json, summary);
+  json.member("not_counted", answer.not_counted);
   json.member("assumptions", summary.wish.assumptions);
   json.member("elapsed_s", summary.elapsed.value);
   json.end_object();

@@ -12,6 +12,7 @@
 #include "model/layer_split.h"
 #include "model/plan_check.h"
 #include "model/program/job_program.h"
+#include "sim/disturbed_job.h"
 #include "sim/mixed/mixed_report.h"
 #include "sim/pipeline_simulation.h"
 
@@ -224,9 +225,10 @@ Job with_found_splits(const Job& job, const SimulateOptions& options) {
     even.plan.layers_per_virtual_stage = even_layers(found);
     if (!is_legal(even)) return found;
     plan.layers_per_virtual_stage = even.plan.layers_per_virtual_stage;
-    // Flows, disturbances and failures are laid over the split that is best without them.
+    // Flows, disturbances of the cluster and failures are laid over the split that is best without
+    // them.
+    even = on_sound_cluster(std::move(even));
     even.network = model::NetworkKind::Analytic;
-    even.disturbances.clear();
     even.failures.reset();
     if (const auto split = LayerSearch(even, options).run()) {
       plan.layers_per_virtual_stage = *split;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/job.h"
@@ -50,10 +51,13 @@ struct PurchaseAnswer {
   std::vector<MachineMix> mixes;
   // The one that keeps all limits and would be chosen before `choice`.
   std::optional<std::size_t> best_mix;
+  std::vector<std::string> not_counted;  // Of the job, a sentence each.
 };
 
 // The choice: with a deadline the cheapest option that keeps all limits, with a budget alone the
 // fastest, without both the cheapest of the knees. Where no price is known, machine hours count.
+// Of the job's disturbances, uneven experts count in every row; those of parts of the cluster in
+// none, since rows are of other clusters.
 PurchaseAnswer plan_purchase(const model::Job& job, const model::TrainingWish& wish,
                              const PurchaseRequest& request = {});
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/assert.h"
-#include "sim/disturbance_report.h"
+#include "sim/disturbed_job.h"
 #include "sim/search/family_result.h"
 #include "sim/search/plan_reports.h"
 
@@ -17,7 +17,7 @@ using model::Job;
 using model::Plan;
 
 Job plain_job(const Job& job) {
-  Job plain = undisturbed(job);
+  Job plain = on_sound_cluster(job);
   plain.network = model::NetworkKind::Analytic;
   return plain;
 }

@@ -13,7 +13,8 @@
 
 namespace megatwin::sim {
 
-// The job without contention for links and without disturbances: what plans are ranked by.
+// The job without contention for links and without disturbances of its cluster: what plans are
+// ranked by.
 model::Job plain_job(const model::Job& job);
 
 // The job as its finalists are simulated.

@@ -11,6 +11,7 @@
 #include "model/program/data_parallel.h"
 #include "model/program/job_program.h"
 #include "model/program/task_price.h"
+#include "sim/disturbed_job.h"
 #include "sim/power.h"
 
 namespace megatwin::sim {
@@ -261,6 +262,7 @@ PlanPricer::TaskTable& PlanPricer::table_of(const Plan& plan) {
 const PricedPlan& PlanPricer::price(const Plan& plan) {
   MEGATWIN_ASSERT(plan.schedule != model::ScheduleKind::OrderFile, plan.order_file);
   job_.plan = plan;
+  job_.plan.expert_capacity_imbalance = expert_imbalance(job_);
   const ChunkLayout& layout = layout_of(plan);
   TaskTable& table = table_of(plan);
   TaskTable::Traffic& traffic = table.traffic();

@@ -36,6 +36,7 @@ struct PricedPlan {
 
 class PlanPricer {
  public:
+  // Of the job's disturbances uneven experts count; the others do not.
   explicit PlanPricer(const model::Job& job);
   ~PlanPricer();
   PlanPricer(const PlanPricer&) = delete;

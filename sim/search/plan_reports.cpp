@@ -46,17 +46,22 @@ FoundPlan read_found_plan(ByteReader& in) {
 PlanReports::PlanReports(const Job& job, const Job& checked, Bytes memory_limit)
     : job_(job), checked_(checked), memory_limit_(memory_limit), depth_(depth_of(checked)) {}
 
-FoundPlan PlanReports::finalist(const Plan& plan, Seconds plain_time, bool sensitivities) const {
+std::optional<FoundPlan> PlanReports::finalist(const Plan& plan, Seconds plain_time,
+                                               bool sensitivities) const {
   Job job = checked_;
   job.plan = plan;
   auto answer = simulate(job, {.engine = EngineChoice::Events, .sensitivities = sensitivities});
   if (auto* report = std::get_if<SimulationReport>(&answer)) {
     MEGATWIN_ASSERT(!is_plain() || report->step_time == plain_time,
                     "two times for a plan: ", report->step_time.value, " and ", plain_time.value);
-    return {std::move(*report), depth_, plain_time};
+    if (report->memory_peak > memory_limit_) return std::nullopt;
+    return FoundPlan{std::move(*report), depth_, plain_time};
   }
+  // Orders that are decided while the step runs may hold more where something is slow.
+  const auto& refusal = std::get<PlanRefusal>(answer);
+  if (refusal.report) return std::nullopt;
   // The plan is legal and fits: it is the network that cannot be simulated.
-  const auto& reasons = std::get<PlanRefusal>(answer).reasons;
+  const auto& reasons = refusal.reasons;
   FoundPlan found{
       report_of_plan(job_, plan, {.engine = EngineChoice::Events, .sensitivities = sensitivities}),
       "events", plain_time};

@@ -21,11 +21,11 @@ struct ReportQuestion {
   enum class Kind : int {
     Plain,     // By the dataflow engine, without sensitivities.
     Finalist,  // A fixed order as the search checks it. `plain_time` is known.
-    Decided,   // No fixed order: nothing when it does not fit.
+    Decided,   // No fixed order: nothing when it does not fit, disturbed as it may be.
   };
   Kind kind = Kind::Plain;
   model::Plan plan;
-  model::Seconds plain_time;  // Of a finalist: without contention and disturbances.
+  model::Seconds plain_time;  // Of a finalist: without contention, on a sound cluster.
 };
 
 // Thread-safe.
@@ -39,8 +39,9 @@ class PlanReports {
   bool is_plain() const { return depth_ == "events"; }
 
   std::optional<FoundPlan> answer(const ReportQuestion& question) const;
-  // A finalist that may go without sensitivities.
-  FoundPlan finalist(const model::Plan& plan, model::Seconds plain_time, bool sensitivities) const;
+  // A finalist that may go without sensitivities. Nothing when it holds more than in the search.
+  std::optional<FoundPlan> finalist(const model::Plan& plan, model::Seconds plain_time,
+                                    bool sensitivities) const;
 
   // Answers in the order of the questions, worked out by all threads and processes of `candidates`.
   // `done` is told how many there are, from several threads.

@@ -126,8 +126,8 @@ class Search {
     std::vector<FoundPlan> found;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const Bytes memory = candidates_.fitting()[places[i]].memory;
-      // Disturbances may hold more.
-      MEGATWIN_ASSERT(!reports_.is_plain() || answers[i]->report.memory_peak == memory,
+      MEGATWIN_ASSERT(answers[i].has_value(), "a fixed order holds more than in the search");
+      MEGATWIN_ASSERT(answers[i]->report.memory_peak == memory,
                       answers[i]->report.memory_peak.value, " bytes, ", memory.value,
                       " in the search");
       found.push_back(*std::move(answers[i]));

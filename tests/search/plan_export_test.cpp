@@ -77,6 +77,17 @@ TEST(PlanExport, FilesOfTheClusterAreFoundFromElsewhere) {
   EXPECT_TRUE(again.cluster.fabric.graph);
   ASSERT_EQ(again.disturbances.size(), 1U);
   EXPECT_DOUBLE_EQ(again.disturbances.front().factor, 1.5);
+
+  // On one rank an expert group the table of two has no meaning; the factor that it comes to has.
+  model::Plan alone = jobs->front().plan;
+  alone.expert = 1;
+  const auto other = cli::scenario_text(
+      {.file = path, .settings = {}, .disturbances = jobs->front().disturbances}, alone);
+  ASSERT_TRUE(other.has_value());
+  const model::Job of_one = job_from(*other);
+  ASSERT_EQ(of_one.disturbances.size(), 1U);
+  EXPECT_TRUE(of_one.disturbances.front().tokens.empty());
+  EXPECT_EQ(of_one.disturbances.front().factor, jobs->front().disturbances.front().factor);
 }
 
 // What Megatron-LM has a flag for: schedules other than its own two are named in a comment instead.

@@ -49,6 +49,40 @@ TEST(NearPlans, OfAnIllegalPlanFit) {
   EXPECT_FALSE(refusal_of(job, false).others_tried);
 }
 
+// Experts twice as busy as the mean: 58.3 of 84.4 GiB are activations of 79.1 GiB that there are.
+// What is offered fits with the same disturbances, not only without.
+TEST(NearPlans, OfUnevenExpertsFitWithThem) {
+  const model::Job job = job_from(
+      "model: {name: mixtral-8x7b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 16}]}\n"
+      "software: {framework: megatron-core}\n"
+      "plan: {pipeline: 2, model_chunks: 16, expert: 8, expert_tensor: 1, micro_batch: 1,"
+      " global_batch: 1024, zero: 1}\npolicy: {schedule: interleaved}\n"
+      "disturbances: [{kind: expert-imbalance, factor: 2}, {kind: slow-gpu, rank: 9, factor: "
+      "2}]\n");
+  const PlanRefusal refusal = refusal_of(job);
+  EXPECT_EQ(refusal.code, "does_not_fit");
+  expect_all_run(job, refusal);
+}
+
+// A table of tokens is of eight ranks: plans of other expert groups cannot be simulated with it.
+TEST(NearPlans, OfATableOfTokensKeepItsRanks) {
+  std::string row = "[3, 1, 1, 1, 1, 1, 1, 1]", rows = row;
+  for (int i = 1; i < 8; ++i) rows += ", " + row;
+  const model::Job job = job_from(
+      "model: {name: mixtral-8x7b, sequence_length: 4096}\n"
+      "cluster: {nodes: [{type: dgx-h100, count: 4}]}\n"
+      "software: {framework: megatron-core}\n"
+      "plan: {pipeline: 3, expert: 8, expert_tensor: 1, data: 8, micro_batch: 1,"
+      " global_batch: 128, zero: 1}\n"
+      "disturbances: [{kind: expert-imbalance, tokens: [" +
+      rows + "]}]\n");
+  const PlanRefusal refusal = refusal_of(job);
+  EXPECT_EQ(refusal.code, "illegal_plan");
+  expect_all_run(job, refusal);
+  for (const auto& near : refusal.nearest) EXPECT_EQ(near.plan.expert, 8) << near.change;
+}
+
 TEST(NearPlans, OfAnImpossibleOneAreCounted) {
   const model::Job job =
       job_from("model: {name: llama-3.1-405b, sequence_length: 8192}\n" + std::string(kEightH100) +
