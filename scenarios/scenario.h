@@ -57,8 +57,9 @@ struct Scenario {
   model::TrainingSettings training;           // Likewise.
 };
 
-// Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once. Of
-// a sweep, when no point can be read: each fault once, with a point's values where others lack it.
+// Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once.
+// Of a sweep, when no point can be read: each fault once, with a point's values where others lack
+// it.
 model::Result<Scenario> load_scenario_file(const std::string& path,
                                            const ScenarioOptions& options = {});
 
