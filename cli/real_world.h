@@ -11,8 +11,8 @@ namespace megatwin::cli {
 
 class RealWorld : public World {
  public:
-  model::Result<std::vector<model::Job>> load_jobs(const std::string& file,
-                                                   const LoadOptions& options) const override;
+  model::Result<std::vector<LoadedPoint>> load_points(const std::string& file,
+                                                      const LoadOptions& options) const override;
   Answer simulate(const model::Job& job, const SimulateRequest& request) const override;
   std::vector<std::string> effect_names() const override;
 };

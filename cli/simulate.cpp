@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "cli/diagnostics.h"
@@ -58,31 +59,34 @@ void check_outputs(const SimulateArguments& arguments, model::Diagnostics& fault
 }
 
 // The jobs of every file, or every fault of all of them.
-model::Result<std::vector<model::Job>> load_all(const SimulateArguments& arguments,
-                                                const World& world) {
+model::Result<std::vector<LoadedPoint>> load_all(const SimulateArguments& arguments,
+                                                 const World& world) {
   model::Diagnostics faults;
   check_effects(arguments, world, faults);
   check_outputs(arguments, faults);
-  std::vector<model::Job> all;
+  std::vector<LoadedPoint> all;
   for (const std::string& file : arguments.files) {
-    auto jobs = world.load_jobs(file, {.set = arguments.settings, .sweep = arguments.sweeps});
+    auto jobs = world.load_points(file, {.set = arguments.settings, .sweep = arguments.sweeps});
     if (!jobs) {
       append(faults, jobs.error());
       continue;
     }
-    for (model::Job& job : *jobs) all.push_back(std::move(job));
+    for (LoadedPoint& point : *jobs) all.push_back(std::move(point));
   }
   if (model::has_error(faults)) return model::fail(std::move(faults));
   return all;
 }
 
-std::vector<NamedAnswer> simulate_all(const std::vector<model::Job>& jobs, const World& world,
+std::vector<NamedAnswer> simulate_all(const std::vector<LoadedPoint>& points, const World& world,
                                       const SimulateRequest& request, Console& console) {
   std::vector<NamedAnswer> answers;
-  Progress progress(console, "simulating", static_cast<std::int64_t>(jobs.size()));
-  for (const model::Job& job : jobs) {
-    NamedAnswer named{job.name, world.simulate(job, request)};
-    answers.push_back(std::move(named));
+  Progress progress(console, "simulating", static_cast<std::int64_t>(points.size()));
+  for (const LoadedPoint& point : points) {
+    if (const auto* job = std::get_if<model::Job>(&point)) {
+      answers.push_back({job->name, world.simulate(*job, request)});
+    } else {
+      answers.push_back(std::get<NamedAnswer>(point));
+    }
     progress.advance();
   }
   return answers;

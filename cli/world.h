@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "cli/report/answer.h"
@@ -27,13 +28,25 @@ struct SimulateRequest {
   bool timeline = false;
 };
 
+// A job; of a sweep also the refusal of a point that cannot be read.
+using LoadedPoint = std::variant<model::Job, NamedAnswer>;
+
 class World {
  public:
   virtual ~World() = default;
 
   // One job, or one a point of the sweep. Errors: every fault of the file and the options at once.
-  virtual model::Result<std::vector<model::Job>> load_jobs(const std::string& file,
-                                                           const LoadOptions& options) const = 0;
+  virtual model::Result<std::vector<LoadedPoint>> load_points(const std::string& file,
+                                                              const LoadOptions& options) const = 0;
+
+  // The jobs alone, for who sweeps nothing.
+  model::Result<std::vector<model::Job>> load_jobs(const std::string& file,
+                                                   const LoadOptions& options) const {
+    MEGATWIN_TRY(const std::vector<LoadedPoint> points, load_points(file, options));
+    std::vector<model::Job> jobs;
+    for (const LoadedPoint& point : points) jobs.push_back(std::get<model::Job>(point));
+    return jobs;
+  }
 
   // Requires: each name of `without` is one of effect_names().
   virtual Answer simulate(const model::Job& job, const SimulateRequest& request) const = 0;

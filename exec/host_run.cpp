@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <cstdint>
 #include <ctime>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <pthread.h>
+#include <string>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "exec/process_carrier.h"
 #include "exec/running_clock.h"
 #include "model/assert.h"
+#include "model/flops.h"
 #include "policies/policy_choice.h"
 
 namespace megatwin::exec {
@@ -33,6 +36,12 @@ constexpr std::chrono::milliseconds kSilence{1000};
 // Processor time inside of a task's arithmetic that counts as something done: far less than a
 // watchdog of a second, far more than a thread needs to wait.
 constexpr std::chrono::milliseconds kComputed{5};
+// A task that takes so many times as long as the longest of a step before never ends: they are of a
+// few kinds, and of processor time alone.
+constexpr int kLonger = 20;
+// A twentieth of what the kernels do where they are slow (attention with heads of four columns: 2
+// GFLOP/s, December 2026); the thread sanitizer takes a fifteenth of it.
+constexpr model::FlopPerSecond kSlowest{1e8};
 
 // Nothing when the thread has ended.
 std::optional<std::chrono::nanoseconds> processor_time(std::thread& thread) {
@@ -112,7 +121,7 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
         self->ended.notify_one();
       });
     }
-    computed_.resize(threads.size());
+    arithmetic_.resize(threads.size());
   }
 
   // Ends the run when nothing gets done or a process is gone. Whether all threads have ended: one
@@ -122,8 +131,9 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
     std::uint64_t progress = progress_made();
     while (!all_ended()) {
       look();
-      count_arithmetic();
+      const bool spins = count_arithmetic();
       const RunningClock::Duration now = clock().now();
+      if (spins) moved = now - shared.job.watchdog;  // It has had its time.
       if (shared.world.failed()) {
         tell_others();
         if (now - moved > kGrace + shared.job.watchdog) break;
@@ -202,16 +212,53 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
 
   const RunningClock& clock() const { return carrier ? carrier->clock() : *own_clock; }
 
-  // A rank that spends processor time inside of a task is slow and not stuck.
-  void count_arithmetic() {
+  // A rank that spends processor time inside of a task is slow and not stuck, unless it spends more
+  // of it than any task can take. Whether one was found that does; the world has failed then.
+  bool count_arithmetic() {
     for (std::size_t i = 0; i < threads.size(); ++i) {
-      if (!shared.world.computes(ranks[i]->rank())) continue;
-      const auto time = processor_time(threads[i]);
-      if (time && *time - computed_[i] >= kComputed) {
-        computed_[i] = *time;
+      const RankId rank = ranks[i]->rank();
+      const auto number = shared.world.arithmetic(rank);
+      const auto time = number ? processor_time(threads[i]) : std::nullopt;
+      if (!time) continue;
+      Arithmetic& own = arithmetic_[i];
+      if (own.number != *number) {
+        arithmetic_longest_ = std::max(arithmetic_longest_, own.used);
+        own = {.number = *number, .start = *time, .counted = own.counted};
+      }
+      own.used = *time - own.start;
+      if (*time - own.counted >= kComputed) {
+        own.counted = *time;
         shared.world.progress();
       }
+      const std::chrono::nanoseconds limit = arithmetic_max(rank);
+      if (own.used <= limit || shared.world.failed()) continue;
+      shared.world.fail(fault_of(rank, spinning_text(limit)));
+      return true;
     }
+    return false;
+  }
+
+  // In the first step nobody knows how long a task takes here: as long as the whole model would for
+  // a micro-batch on the slowest of processors. From then on no task takes much longer than the
+  // longest before.
+  std::chrono::nanoseconds arithmetic_max(RankId rank) const {
+    const bool is_first = shared.world.activity(rank).step <= shared.job.first_step;
+    return std::max<std::chrono::nanoseconds>(
+        shared.job.watchdog, is_first ? first_arithmetic_max_ : kLonger * arithmetic_longest_);
+  }
+  static std::chrono::nanoseconds slowest_arithmetic(const HostJob& job) {
+    const model::Flop flop =
+        2 * model::model_flop_per_step(job.transformer, model::FlopConvention::ModelFullAttention,
+                                       job.plan.micro_batch);
+    constexpr double kDay = 86400;
+    const double seconds = std::min(kDay, ratio(flop / kSlowest / model::Seconds{1}));
+    return std::chrono::nanoseconds(std::llround(1e9 * seconds));
+  }
+  std::string spinning_text(std::chrono::nanoseconds limit) const {
+    const auto whole = std::chrono::ceil<std::chrono::milliseconds>(limit);
+    return "has computed for " + text_of(whole) + " of processor time without an end" +
+           (whole == shared.job.watchdog ? limit_text(whole)
+                                         : ", far longer than a task can take here");
   }
 
   std::uint64_t progress_made() const {
@@ -287,7 +334,15 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
 
   std::optional<int> lost_;
   RunningClock::Duration stopped_{};  // Of this process, when all others were last seen alive.
-  std::vector<std::chrono::nanoseconds> computed_;  // By local rank, when it last counted.
+  // Of a local rank, in processor time of its thread.
+  struct Arithmetic {
+    std::uint64_t number = 0;                  // The piece that it was last seen in,
+    std::chrono::nanoseconds start{}, used{};  // when that was first seen, and what it took so far.
+    std::chrono::nanoseconds counted{};        // When it last counted as something done.
+  };
+  std::vector<Arithmetic> arithmetic_;
+  std::chrono::nanoseconds arithmetic_longest_{};  // Of pieces that have ended.
+  std::chrono::nanoseconds first_arithmetic_max_ = slowest_arithmetic(shared.job);
 };
 
 HostResult run(const HostJob& job, std::unique_ptr<ProcessCarrier> carrier) {

@@ -88,9 +88,17 @@ class HostWorld {
   void set_waits(model::RankId rank, bool waits) { at(rank).waits.store(waits); }
   bool waits(model::RankId rank) const { return at(rank).waits.load(); }
 
-  // Whether it is inside of a task's arithmetic, where it may be slow but hangs in nobody's code.
-  void set_computes(model::RankId rank, bool computes) { at(rank).computes.store(computes); }
-  bool computes(model::RankId rank) const { return at(rank).computes.load(); }
+  // Whether it is inside of a task's arithmetic, where it may be slow. Told by the rank's own
+  // thread.
+  void set_computes(model::RankId rank, bool computes) {
+    if (computes != this->computes(rank)) at(rank).arithmetic.fetch_add(1);
+  }
+  bool computes(model::RankId rank) const { return arithmetic(rank).has_value(); }
+  // Which piece of arithmetic it is in: another number for each; nothing when in none.
+  std::optional<std::uint64_t> arithmetic(model::RankId rank) const {
+    const std::uint64_t number = at(rank).arithmetic.load();
+    return number % 2 == 1 ? std::optional(number) : std::nullopt;
+  }
 
   // A count that moves whenever a rank of this process gets something done.
   void progress() { progress_.fetch_add(1); }
@@ -100,7 +108,7 @@ class HostWorld {
   struct RankActivity {
     std::atomic<Activity> activity;
     std::atomic<bool> waits{false};
-    std::atomic<bool> computes{false};
+    std::atomic<std::uint64_t> arithmetic{0};  // Begins and ends so far.
   };
   RankActivity& at(model::RankId rank) { return activities_[static_cast<std::size_t>(rank.value)]; }
   const RankActivity& at(model::RankId rank) const {

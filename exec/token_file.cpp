@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
+#include <vector>
 
 #include "exec/file_problem.h"
 #include "model/assert.h"
@@ -18,21 +19,33 @@ constexpr std::int32_t kMagic = 20240520;
 
 constexpr const char* kAllowed = "a UTF-8 text (data.text) or a token file (data.tokens)";
 
+// What comes through a pipe may have no end, and is held in memory as a whole.
+constexpr std::size_t kPipeMax = 256U << 20U;
+
 // Larger than what a scenario may be, so not by scenarios/document.h.
 model::Result<std::string> read_bytes(const std::string& path) {
   if (const auto reason = scenarios::why_no_file(path)) {
     return model::fail(file_problem(path, *reason, kAllowed));
   }
   errno = 0;
+  std::error_code ignored;
+  const bool has_end = std::filesystem::is_regular_file(path, ignored);
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (file) bytes << file.rdbuf();
-  if (!file || file.bad() || bytes.str().empty()) {
+  std::string bytes;
+  std::vector<char> part(1U << 20U);
+  while (file) {
+    file.read(part.data(), std::ssize(part));
+    bytes.append(part.data(), static_cast<std::size_t>(file.gcount()));
+    if (has_end || bytes.size() <= kPipeMax) continue;
+    return model::fail(
+        file_problem(path, "gives more than 256 MiB, and a pipe need not end", "a file"));
+  }
+  if (file.bad() || bytes.empty()) {
     const std::string reason =
         errno != 0 ? std::generic_category().message(errno) : std::string("it is empty");
     return model::fail(file_problem(path, "cannot be read as training data: " + reason, kAllowed));
   }
-  return std::move(bytes).str();
+  return bytes;
 }
 
 void append_number(std::string& bytes, std::uint32_t number, int width) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <system_error>
 
 namespace megatwin::scenarios {
@@ -121,6 +122,19 @@ model::Diagnostic diagnostic_at(const std::vector<SourceText>& sources, Finding 
   return diagnostic;
 }
 
+namespace {
+
+// /dev/zero, /dev/urandom and their like, also behind /dev/stdin. Of the memory devices of Linux
+// (major number 1, admin-guide/devices.txt) only /dev/null (minor 3) ends; terminals do, too.
+bool has_no_end(const struct stat& status) {
+  constexpr unsigned kMemory = 1, kNull = 3;
+  if (S_ISBLK(status.st_mode)) return true;
+  return S_ISCHR(status.st_mode) && major(status.st_rdev) == kMemory &&
+         minor(status.st_rdev) != kNull;
+}
+
+}  // namespace
+
 std::optional<std::string> why_no_file(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) {
@@ -132,6 +146,7 @@ std::optional<std::string> why_no_file(const std::string& path) {
     return std::string("is a ") + (S_ISFIFO(status.st_mode) ? "named pipe" : "device or a socket") +
            ", not a file";
   }
+  if (has_no_end(status)) return "is a device, not a file";
   return std::nullopt;
 }
 

@@ -67,7 +67,8 @@ model::Diagnostic diagnostic_at(const std::vector<SourceText>& sources, Finding 
 
 // Why the file cannot be opened to be read from end to end: not there or not allowed (with the
 // system's reason), a directory, or a pipe or a device, which might have no end. What the shell
-// opened is taken for a file: /dev/stdin, /dev/fd/63. Nothing when it can be opened.
+// opened is taken for a file: /dev/stdin, /dev/fd/63; not where a device such as /dev/zero is
+// behind it. Nothing when it can be opened.
 std::optional<std::string> why_no_file(const std::string& path);
 
 // The whole text, without a byte order mark, which some editors write and neither YAML nor JSON

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "model/assert.h"
@@ -130,8 +132,8 @@ class ScenarioReader {
         needs_cluster_(options.needs_cluster),
         plan_varies_(options.plan_varies) {}
 
-  // Appends the point's job; its problems go to `diagnostics`.
-  void read(const Point& point, Scenario& scenario, model::Diagnostics& diagnostics) {
+  // Appends the point's job, or where it stood when there are problems.
+  void read(const Point& point, std::size_t place, Scenario& scenario) {
     ReadContext context(point.document.sources);
     MapReader reader(context, point.document.root, "");
     scenario.jobs.push_back(read_job(reader, scenario.target));
@@ -140,8 +142,14 @@ class ScenarioReader {
     scenario.data = read_training_data(reader, folder_);
     scenario.training = read_training_settings(reader);
     reader.finish();
-    diagnostics.insert(diagnostics.end(), context.diagnostics().begin(),
-                       context.diagnostics().end());
+    if (!model::has_error(context.diagnostics())) return;
+    UnreadPoint unread{.name = std::move(scenario.jobs.back().name),
+                       .settings = point.settings.empty() ? "" : point.settings.substr(1),
+                       .place = place,
+                       .faults = context.diagnostics()};
+    scenario.jobs.pop_back();
+    sort_by_place(unread.faults, file_);
+    scenario.unread.push_back(std::move(unread));
   }
 
  private:
@@ -343,6 +351,33 @@ model::Result<std::vector<Point>> sweep_points(Point base, const std::vector<std
   return points;
 }
 
+bool same(const model::Diagnostic& a, const model::Diagnostic& b) {
+  return std::tie(a.file, a.line, a.column, a.key, a.message) ==
+         std::tie(b.file, b.line, b.column, b.key, b.message);
+}
+
+// Each fault once, of some points: the same mistake of the file would be said again for every one.
+// What not all of them have is due to a point's values, which are named where the fault does not.
+model::Diagnostics faults_of_all(const std::vector<UnreadPoint>& unread) {
+  constexpr std::size_t kPointsTold = 8;
+  const auto told = std::span(unread).first(std::min(kPointsTold, unread.size()));
+  const auto has = [](const UnreadPoint& point, const model::Diagnostic& fault) {
+    return std::any_of(point.faults.begin(), point.faults.end(),
+                       [&](const model::Diagnostic& its) { return same(its, fault); });
+  };
+  model::Diagnostics faults;
+  for (auto point = told.begin(); point != told.end(); ++point) {
+    for (model::Diagnostic fault : point->faults) {
+      const auto is_there = [&](const UnreadPoint& other) { return has(other, fault); };
+      if (std::any_of(told.begin(), point, is_there)) continue;
+      const bool is_common = std::all_of(told.begin(), told.end(), is_there);
+      if (!is_common && fault.file != "--sweep") fault.message += " (with " + point->settings + ")";
+      faults.push_back(std::move(fault));
+    }
+  }
+  return faults;
+}
+
 }  // namespace
 
 model::Result<Scenario> parse_scenario(const std::string& file, std::string_view text,
@@ -356,14 +391,8 @@ model::Result<Scenario> parse_scenario(const std::string& file, std::string_view
                sweep_points({"", std::move(document)}, options.sweep));
   ScenarioReader reader(file, options);
   Scenario scenario;
-  model::Diagnostics diagnostics;
-  for (const Point& point : points) {
-    reader.read(point, scenario, diagnostics);
-    // The same mistake of the file would be said again for every point.
-    if (!model::has_error(diagnostics)) continue;
-    sort_by_place(diagnostics, file);
-    return model::fail(std::move(diagnostics));
-  }
+  for (std::size_t i = 0; i < points.size(); ++i) reader.read(points[i], i, scenario);
+  if (scenario.jobs.empty()) return model::fail(faults_of_all(scenario.unread));
   return scenario;
 }
 
@@ -376,6 +405,7 @@ model::Result<Scenario> load_scenario_file(const std::string& path,
 model::Result<std::vector<model::Job>> load_scenario(const std::string& path,
                                                      const ScenarioOptions& options) {
   MEGATWIN_TRY(Scenario scenario, load_scenario_file(path, options));
+  if (!scenario.unread.empty()) return model::fail(std::move(scenario.unread.front().faults));
   return std::move(scenario.jobs);
 }
 

@@ -3,6 +3,7 @@
 #ifndef MEGATWIN_SCENARIOS_SCENARIO_H_
 #define MEGATWIN_SCENARIOS_SCENARIO_H_
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,8 +40,17 @@ struct SearchRequest {
   std::optional<int> machines;          // Of the first kind, and no others. At most its number.
 };
 
+// A point of a sweep whose values cannot be read, or not with the rest of the scenario.
+struct UnreadPoint {
+  std::string name;       // As its job would be called: "job.yaml plan.expert=4".
+  std::string settings;   // "plan.expert=4".
+  std::size_t place = 0;  // Of all points, from 0.
+  model::Diagnostics faults;
+};
+
 struct Scenario {
-  std::vector<model::Job> jobs;               // One, or one a point of the sweep.
+  std::vector<model::Job> jobs;               // One, or one a point of the sweep that can be read.
+  std::vector<UnreadPoint> unread;            // The others, in the order of the sweep.
   std::optional<SearchRequest> search;        // Of the file; the same for every point.
   std::optional<model::TrainingWish> target;  // Likewise, of the first point.
   model::TrainingData data;                   // Likewise, for a run on the host.
@@ -48,6 +58,8 @@ struct Scenario {
 };
 
 // Errors: the file cannot be read, is not YAML, or does not describe a job; all problems at once.
+// Of a sweep, when no point can be read: each fault once, with a point's values where others lack
+// it.
 model::Result<Scenario> load_scenario_file(const std::string& path,
                                            const ScenarioOptions& options = {});
 
@@ -55,7 +67,7 @@ model::Result<Scenario> load_scenario_file(const std::string& path,
 model::Result<Scenario> parse_scenario(const std::string& file, std::string_view text,
                                        const ScenarioOptions& options = {});
 
-// Only the jobs.
+// Only the jobs. Errors: also a point of a sweep that cannot be read.
 model::Result<std::vector<model::Job>> load_scenario(const std::string& path,
                                                      const ScenarioOptions& options = {});
 

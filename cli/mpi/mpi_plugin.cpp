@@ -8,6 +8,7 @@
 
 #include <climits>
 
+#include "cli/mpi/open_mpi_settings.h"
 #include "cli/mpi/plugin.h"
 #include "model/assert.h"
 
@@ -94,18 +95,23 @@ bool on_one_host() {
   return here != nullptr && all != nullptr && std::string_view(here) == all;
 }
 
-// What the user has set stays.
+// What the user has set stays, in the environment or in a file of parameters, over which the
+// environment would win.
 void set_up_open_mpi() {
+  using megatwin::cli::leaves;
+  using megatwin::cli::parameter_set;
   // Else a process that reads a large message out of the memory of one that was just killed ends by
   // itself, before anybody has said which rank is gone.
-  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
-  if (!on_one_host() || std::getenv("OMPI_MCA_pml") != nullptr ||
-      std::getenv("OMPI_MCA_btl") != nullptr) {
-    return;
+  if (!parameter_set("btl_vader_single_copy_mechanism")) {
+    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
   }
   // Shared memory is all it takes; to look for network cards takes as long as the rest of MPI_Init.
-  setenv("OMPI_MCA_pml", "ob1", 0);
-  setenv("OMPI_MCA_btl", "self,vader", 0);
+  if (!on_one_host() || !leaves(parameter_set("pml").value_or(""), {"ob1"}) ||
+      !leaves(parameter_set("btl").value_or(""), {"self", "vader"})) {
+    return;
+  }
+  setenv("OMPI_MCA_pml", "ob1", 1);
+  setenv("OMPI_MCA_btl", "self,vader", 1);
 }
 
 // NOLINTEND(concurrency-mt-unsafe)

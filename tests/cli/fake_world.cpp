@@ -6,8 +6,8 @@
 
 namespace megatwin::tests {
 
-model::Result<std::vector<model::Job>> FakeWorld::load_jobs(const std::string& file,
-                                                            const cli::LoadOptions& options) const {
+model::Result<std::vector<cli::LoadedPoint>> FakeWorld::load_points(
+    const std::string& file, const cli::LoadOptions& options) const {
   if (file == "bad.yaml") {
     return model::fail(
         model::Diagnostics{{.file = file, .line = 3, .key = "plan.tensr", .message = "unknown key"},
@@ -16,15 +16,16 @@ model::Result<std::vector<model::Job>> FakeWorld::load_jobs(const std::string& f
   model::Job job;
   job.name = file;
   job.cluster.groups.emplace_back().count = 64;
-  if (options.sweep.empty()) return std::vector<model::Job>{job};
-  std::vector<model::Job> jobs;
+  if (options.sweep.empty()) return std::vector<cli::LoadedPoint>{job};
+  std::vector<cli::LoadedPoint> points;
   std::istringstream values(options.sweep.front().substr(std::string("gpus=").size()));
   for (std::string value; std::getline(values, value, ',');) {
-    jobs.push_back(job);
-    jobs.back().name += " gpus=" + value;
-    jobs.back().cluster.groups[0].count = std::stoi(value) / 8;
+    model::Job point = job;
+    point.name += " gpus=" + value;
+    point.cluster.groups[0].count = std::stoi(value) / 8;
+    points.emplace_back(std::move(point));
   }
-  return jobs;
+  return points;
 }
 
 cli::Answer FakeWorld::simulate(const model::Job& job, const cli::SimulateRequest& request) const {

@@ -13,8 +13,8 @@ namespace megatwin::tests {
 // 512 GPUs or as many as "gpus=…" in its only sweep says.
 class FakeWorld : public cli::World {
  public:
-  model::Result<std::vector<model::Job>> load_jobs(const std::string& file,
-                                                   const cli::LoadOptions& options) const override;
+  model::Result<std::vector<cli::LoadedPoint>> load_points(
+      const std::string& file, const cli::LoadOptions& options) const override;
   cli::Answer simulate(const model::Job& job, const cli::SimulateRequest& request) const override;
   std::vector<std::string> effect_names() const override { return {"tensor", "wave"}; }
 };

@@ -1,7 +1,10 @@
 // Tokens from files and the windows cut from them.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <memory>
 #include <set>
+#include <string>
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>
@@ -83,6 +86,37 @@ TEST(TokenFile, APipeIsNoFile) {
     ASSERT_FALSE(tokens);
     EXPECT_EQ(tokens.error().front().message, "is a named pipe, not a file");
   }
+}
+
+// /dev/zero was read until the memory was full.
+TEST(TokenFile, ADeviceWithoutAnEndIsNoFile) {
+  const auto message = [](const std::string& path) {
+    const auto tokens = read_tokens({.kind = model::TrainingDataKind::Text, .path = path}, 256);
+    return tokens ? std::string() : tokens.error().front().message;
+  };
+  for (const char* path : {"/dev/zero", "/dev/urandom", "/dev/full"}) {
+    EXPECT_EQ(message(path), "is a device, not a file") << path;
+  }
+  EXPECT_EQ(message("/dev/null").find("is a device"), std::string::npos);
+
+  // As the shell opens `data.text=/dev/stdin` of `yes | megatwin train`, and `< /dev/zero`.
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> yes(popen("yes", "r"), &pclose);
+  ASSERT_NE(yes, nullptr);
+  const std::string pipe = "/dev/fd/" + std::to_string(fileno(yes.get()));
+  EXPECT_EQ(message(pipe), "gives more than 256 MiB, and a pipe need not end");
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> zero(std::fopen("/dev/zero", "rb"),
+                                                             &std::fclose);
+  ASSERT_NE(zero, nullptr);
+  EXPECT_EQ(message("/dev/fd/" + std::to_string(fileno(zero.get()))), "is a device, not a file");
+
+  // One that ends is a text like any other.
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> text(popen("printf 'two words'", "r"), &pclose);
+  ASSERT_NE(text, nullptr);
+  const auto tokens = read_tokens({.kind = model::TrainingDataKind::Text,
+                                   .path = "/dev/fd/" + std::to_string(fileno(text.get()))},
+                                  256);
+  ASSERT_TRUE(tokens) << to_text(tokens.error());
+  EXPECT_EQ(tokens->size(), 9);
 }
 
 TEST(WindowSource, APermutationHitsEverythingOnce) {

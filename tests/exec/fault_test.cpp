@@ -1,6 +1,8 @@
 // A rank that fails ends the run for all, with rank, step and task named.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <limits>
 #include <memory>
@@ -133,6 +135,61 @@ TEST(Fault, OfARankThatHangs) {
   EXPECT_EQ(result.losses.size(), 1u);
   release->set_value();
   left->get_future().wait();
+}
+
+// Computes for as long as it is let, inside of the forward of the second step that reads it: what
+// no watchdog over waiting ranks sees.
+class SpinningTokens : public TokenSource {
+ public:
+  SpinningTokens(const TokenSource& inner, int step) : inner_(inner), step_(step) {}
+
+  TokenBatch batch(const Place& place) const override {
+    if (place.step == step_) {
+      volatile std::uint64_t sum = 0;
+      while (!released_) sum = sum + 1;
+      left_.set_value();
+      throw std::runtime_error("at last");
+    }
+    return inner_.batch(place);
+  }
+
+  void release() {
+    released_ = true;
+    left_.get_future().wait();
+  }
+
+ private:
+  const TokenSource& inner_;
+  int step_;
+  std::atomic<bool> released_{false};
+  mutable std::promise<void> left_;
+};
+
+// A thread cannot be ended, but the run comes back without it: the rank and its task are named when
+// it has spent more processor time than any task takes. Of the first step that is known by the
+// model's FLOP alone, so that a slow machine is waited for.
+TEST(Fault, OfARankThatSpinsInArithmetic) {
+  for (const int step : {0, 1}) {
+    tests::TinyJob tiny(tests::tiny_llama());
+    tiny.job.plan.pipeline = 2;
+    tiny.job.plan.global_batch = 1;
+    tiny.job.steps = 3;
+    tiny.job.watchdog = std::chrono::milliseconds(300);
+    SpinningTokens tokens(*tiny.job.tokens, step);
+    tiny.job.tokens = &tokens;
+    const auto start = std::chrono::steady_clock::now();
+    const HostResult result = run_host(tiny.job);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    ASSERT_TRUE(result.fault.has_value());
+    EXPECT_EQ(result.fault->step, step);
+    EXPECT_EQ(result.fault->rank.value, 0);
+    EXPECT_EQ(result.fault->task, "F0.0");
+    EXPECT_NE(result.fault->what.find("of processor time without an end"), std::string::npos)
+        << result.fault->what;
+    EXPECT_TRUE(result.abandoned);
+    EXPECT_EQ(result.losses.size(), static_cast<std::size_t>(step));
+    tokens.release();
+  }
 }
 
 // The longest task, attention over 4096 tokens, takes several times as long as the watchdog waits

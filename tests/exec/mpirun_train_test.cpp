@@ -159,6 +159,23 @@ TEST_F(MpirunTrain, GoesOnOverTcp) {
                json(alone.out)["weights_hash"].GetString());
 }
 
+// A user's file of parameters lost to ours. Of "self" alone no process reaches another: that the
+// run fails shows that it was heard; an exclusion of what is not needed anyway leaves us our
+// choice.
+TEST_F(MpirunTrain, AUsersParametersAreHeard) {
+  const auto run_with = [&](const std::string& parameters) {
+    std::ofstream(path("mca-params.conf")) << parameters;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread runs here.
+    setenv("OMPI_MCA_mca_base_param_files", path("mca-params.conf").c_str(), 1);
+    const Outcome outcome = run_program(2, words("data: 2", "saved"));
+    unsetenv("OMPI_MCA_mca_base_param_files");  // NOLINT(concurrency-mt-unsafe)
+    return outcome;
+  };
+  EXPECT_NE(run_with("pml = ob1\nbtl = self\n").code, 0);
+  const Outcome outcome = run_with("# of the system\npml = ^ucx\nbtl = ^openib,ofi\n");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST_F(MpirunTrain, ThePrintedLineRuns) {
   auto line = words("pipeline: 2", "saved");
   line.emplace_back("--print-launch");

@@ -322,6 +322,36 @@ TEST(Scenario, SweepsMultiply) {
   EXPECT_EQ(scenario->jobs[3].transformer.sequence_length, 4096);
 }
 
+// One point that is none ended the whole sweep, under the name of the option that the striking key
+// came from. The file's own faults are told once.
+TEST(Scenario, ASweepGoesOnPastAPointThatIsNone) {
+  const std::string struck =
+      std::string(kMinimal) + "disturbances: [{kind: slow-gpu, gpu: n1/gpu0, factor: 2}]\n";
+  const std::vector<std::string> machines = {"cluster.nodes[0].count=2,1,zero,4"};
+  const auto swept = parse_scenario("job.yaml", struck, {.sweep = machines});
+  ASSERT_TRUE(swept) << to_text(swept.error());
+  ASSERT_EQ(swept->jobs.size(), 2U);
+  EXPECT_EQ(swept->jobs.front().name, "job.yaml cluster.nodes[0].count=2");
+  EXPECT_EQ(swept->jobs.back().cluster.groups.front().count, 4);
+  ASSERT_EQ(swept->unread.size(), 2U);
+  EXPECT_EQ(swept->unread[0].place, 1U);
+  EXPECT_EQ(swept->unread[0].name, "job.yaml cluster.nodes[0].count=1");
+  EXPECT_EQ(swept->unread[0].settings, "cluster.nodes[0].count=1");
+  ASSERT_EQ(swept->unread[0].faults.size(), 1U);
+  EXPECT_NE(swept->unread[0].faults.front().message.find("no part 'n1/gpu0'"), std::string::npos);
+  EXPECT_EQ(swept->unread[1].place, 2U);
+  EXPECT_EQ(swept->unread[1].faults.back().file, "--sweep");
+
+  const auto none =
+      parse_scenario("job.yaml", struck + "seed: one\n", {.sweep = {"cluster.nodes[0].count=1,2"}});
+  ASSERT_FALSE(none);
+  const std::string text = to_text(none.error());
+  EXPECT_NE(text.find("seed: 'one' is not"), std::string::npos) << text;
+  EXPECT_NE(text.find("no part 'n1/gpu0' (with cluster.nodes[0].count=1)"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("whole number (with"), std::string::npos) << text;
+}
+
 TEST(Scenario, SweepsOverListsAndMaps) {
   const auto scenario =
       parse_scenario("job.yaml", kMinimal,

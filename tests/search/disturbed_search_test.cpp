@@ -139,7 +139,8 @@ TEST(DisturbedSearch, APartThatIsNotThereIsNamed) {
       << report.warnings.back();
 }
 
-sim::PurchaseAnswer purchase_of(const Job& job, const model::TrainingWish& wish) {
+sim::PurchaseAnswer purchase_of(const Job& job, const model::TrainingWish& wish,
+                                bool mixes = false) {
   return sim::plan_purchase(job, wish,
                             {.num_threads = 2,
                              .memory_margin = 0,
@@ -150,6 +151,7 @@ sim::PurchaseAnswer purchase_of(const Job& job, const model::TrainingWish& wish)
                                    space.micro_batch = {1};
                                    return space;
                                  },
+                             .mixes = mixes,
                              .progress = {}});
 }
 
@@ -188,6 +190,24 @@ TEST(DisturbedPurchase, RowsAreOnSoundClustersWithTheirExpertsAsUneven) {
     const auto again = simulated(there, option.report.plan);
     ASSERT_TRUE(std::holds_alternative<sim::SimulationReport>(again));
     EXPECT_EQ(std::get<sim::SimulationReport>(again).step_time, option.report.step_time);
+  }
+}
+
+// Ranks that differ take no disturbance: the experts of a mix are as uneven as its plan says.
+TEST(DisturbedPurchase, MixesAreFoundWithUnevenExperts) {
+  const scenarios::Scenario scenario = scenario_from(
+      yaml_of("mixtral-8x7b", 4, "megatron-core", 64, "dgx-h100") +
+      "target: {tokens: 20e9, machines: [{type: dgx-h100, min: 4, max: 4}, {type: dgx-a100-80g, "
+      "min: 4, max: 4}]}\n");
+  Job uneven = scenario.jobs.front();
+  uneven.disturbances = {{.kind = DisturbanceKind::ExpertImbalance, .factor = 2}};
+  const auto mixes = purchase_of(uneven, *scenario.target, true).mixes;
+  ASSERT_FALSE(mixes.empty());
+  for (const sim::MachineMix& mix : mixes) {
+    EXPECT_EQ(mix.option.report.plan.expert_capacity_imbalance, 2);
+    Job there = sim::job_on(uneven, *scenario.target, mix.parts);
+    there.disturbances.clear();
+    expect_accepted(there, mix.option.report);
   }
 }
 
