@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/diagnostics.h"
+#include "cli/progress.h"
 #include "cli/report/format.h"
 #include "cli/report/json_writer.h"
 #include "scenarios/quantity.h"
@@ -63,7 +64,34 @@ struct Ran {
   sim::LoneResult result;
 };
 
-model::Result<Ran> ran(const CollectiveArguments& arguments, const World& world) {
+// What each rank sends to each, of as many ranks as there are, and not only zeros.
+model::Result<scenarios::TokenTable> table_for(const CollectiveArguments& arguments,
+                                               const sim::LoneCollective& wish) {
+  if (wish.kind != CollectiveKind::AllToAll) {
+    return model::fail({.file = "--tokens",
+                        .message = "a table of tokens says what each rank sends to each, and " +
+                                   arguments.kind + " sends every rank's bytes to all",
+                        .allowed = "with all-to-all"});
+  }
+  MEGATWIN_TRY(scenarios::TokenTable table, scenarios::load_token_table(arguments.tokens));
+  const std::size_t rows = table.size(), columns = table.front().size();
+  if (rows != wish.ranks.size() || columns != rows) {
+    return model::fail(
+        {.file = arguments.tokens,
+         .message =
+             fmt::format("holds {} × {} numbers for {} ranks", rows, columns, wish.ranks.size()),
+         .allowed = fmt::format("{} rows of {}", wish.ranks.size(), wish.ranks.size())});
+  }
+  const bool sends = std::any_of(table.begin(), table.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(), [](double tokens) { return tokens > 0; });
+  });
+  if (sends) return table;
+  return model::fail({.file = arguments.tokens,
+                      .message = "sends no tokens",
+                      .allowed = "a number above 0 somewhere"});
+}
+
+model::Result<Ran> ran(const CollectiveArguments& arguments, const World& world, Console& console) {
   std::vector<std::string> settings = arguments.settings;
   settings.push_back("network=" + arguments.network);
   MEGATWIN_TRY(const auto jobs, world.load_jobs(arguments.file, {.set = settings}));
@@ -77,21 +105,18 @@ model::Result<Ran> ran(const CollectiveArguments& arguments, const World& world)
     fault.file = "--size";
     return model::fail(std::move(fault));
   }
+  if (bytes->value < 1) {
+    return model::fail({.file = "--size",
+                        .message = "'" + arguments.size + "' is less than a byte",
+                        .allowed = "1 B or more"});
+  }
   out.wish.bytes = *bytes;
   out.wish.algorithm = arguments.algorithm;
   MEGATWIN_TRY(out.wish.ranks, ranks_of(arguments.ranks, jobs.front().cluster.num_gpus()));
   if (!arguments.tokens.empty()) {
-    MEGATWIN_TRY(out.wish.tokens, scenarios::load_token_table(arguments.tokens));
-    const std::size_t rows = out.wish.tokens.size();
-    if (rows != out.wish.ranks.size() || out.wish.tokens.front().size() != rows ||
-        out.wish.kind != CollectiveKind::AllToAll) {
-      return model::fail({.file = arguments.tokens,
-                          .message = fmt::format("a table of {} × {} for {} of {} ranks", rows,
-                                                 out.wish.tokens.front().size(), arguments.kind,
-                                                 out.wish.ranks.size()),
-                          .allowed = "for all-to-all, as many rows and columns as ranks"});
-    }
+    MEGATWIN_TRY(out.wish.tokens, table_for(arguments, out.wish));
   }
+  const Progress progress(console, "flows", 1);  // Counts the seconds.
   MEGATWIN_TRY(out.result, sim::run_lone_collective(jobs.front(), out.wish));
   return out;
 }
@@ -102,20 +127,34 @@ void print_collective_text(const CollectiveArguments& arguments, const Ran& ran,
                              format_counted(result.ranks, "rank"),
                              format_counted(result.machines, "machine"));
   const model::CollectiveTime& closed = result.closed_form;
+  const bool sends = result.busbw.has_value();
+  const std::string laid_out =
+      result.by_machines ? ", all that a machine sends to a rank as one flow" : "";
+  const std::string of_table = arguments.tokens.empty() ? "" : ", of the table's pairs";
   console.out << format_table(
-      {{"algorithm", result.algorithm, "flows over the links, " + arguments.network},
-       {"time", format_time(result.time), "bandwidth and latency of the links alone"},
-       {"bus bandwidth", format_bandwidth(result.busbw), ""},
+      {{"algorithm", result.algorithm, "flows over the links, " + arguments.network + laid_out},
+       {"time", format_time(result.time),
+        sends ? "bandwidth and latency of the links alone" : "nothing leaves a rank"},
+       {"bus bandwidth", sends ? format_bandwidth(*result.busbw) : "not defined",
+        of_table.empty() ? "" : "by what leaves a rank in the mean"},
        {"closed form", format_time(closed.time),
-        fmt::format("{}, {}, with what NCCL adds", name_of(closed.algorithm),
-                    name_of(closed.protocol))}},
+        fmt::format("{}, {}, with what NCCL adds{}", name_of(closed.algorithm),
+                    name_of(closed.protocol), of_table)}},
       {});
+  for (const std::string& warning : result.warnings) console.out << "warning: " << warning << "\n";
+  if (result.links.empty()) return;
   std::vector<std::vector<std::string>> rows = {{"busiest links", "carry", "of", "busy"}};
   for (const sim::LoneResult::Busy& link : result.links) {
     rows.push_back({link.link, format_traffic(link.carried), format_bandwidth(link.bandwidth),
                     format_percent(link.fraction)});
   }
   console.out << "\n" << format_table(rows, {});
+}
+
+// null where nothing leaves a rank.
+void bus_bandwidth(JsonWriter& json, const std::optional<model::BytesPerSecond>& busbw) {
+  json.key("busbw_bytes_per_s");
+  busbw ? json.number(busbw->value) : json.null();
 }
 
 void print_collective_json(const CollectiveArguments& arguments, const Ran& ran, Console& console) {
@@ -129,14 +168,16 @@ void print_collective_json(const CollectiveArguments& arguments, const Ran& ran,
   json.member("network", arguments.network);
   json.member("algorithm", result.algorithm);
   json.member("time_s", result.time.value);
-  json.member("busbw_bytes_per_s", result.busbw.value);
+  bus_bandwidth(json, result.busbw);
   json.member("flows", result.flows);
+  json.member("by_machines", result.by_machines);
   json.key("closed_form");
   json.begin_object();
   json.member("algorithm", std::string(name_of(result.closed_form.algorithm)));
   json.member("protocol", std::string(name_of(result.closed_form.protocol)));
   json.member("time_s", result.closed_form.time.value);
-  json.member("busbw_bytes_per_s", result.closed_form.busbw.value);
+  bus_bandwidth(json, result.closed_form_busbw);
+  json.member("of_table", !arguments.tokens.empty());
   json.end_object();
   json.key("links");
   json.begin_array();
@@ -149,6 +190,7 @@ void print_collective_json(const CollectiveArguments& arguments, const Ran& ran,
     json.end_object();
   }
   json.end_array();
+  json.member("warnings", result.warnings);
   json.end_object();
   console.out << json.finish();
 }
@@ -165,7 +207,7 @@ const std::vector<std::string>& collective_kind_names() {
 }
 
 int collective_command(const CollectiveArguments& arguments, const World& world, Console& console) {
-  const auto answer = ran(arguments, world);
+  const auto answer = ran(arguments, world, console);
   if (!answer) {
     print_diagnostics(answer.error(), arguments.json_diagnostics, console);
     return kExitBadInput;

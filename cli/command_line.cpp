@@ -341,6 +341,9 @@ Action add_collective(CLI::App& app, const World& world, Console& console) {
       ->type_name("SIZE");
   command
       ->add_option("--ranks", arguments->ranks, "The first so many, or 0-7,16-23; else every GPU")
+      ->check([](const std::string& ranks) {
+        return ranks.empty() ? std::string("names no ranks; allowed: 64, 0-7 or 0,8,16") : "";
+      })
       ->type_name("RANKS");
   command->add_option("--algorithm", arguments->algorithm, "auto: the closed form's choice")
       ->check(CLI::IsMember(sim::lone_algorithm_names()));

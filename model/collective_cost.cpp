@@ -73,11 +73,41 @@ double intra_link_bandwidth(const GroupTopology& topology, int ranks_in_node) {
   return topology.nvlink_per_direction.value;
 }
 
+// Adapters that a GPU has to itself; one where several share it.
+double adapters_of_gpu(const GroupTopology& topology) {
+  return std::max(1.0,
+                  static_cast<double>(topology.num_nics) / std::max(topology.gpus_per_node, 1));
+}
+
+// Adapters that its members have as their own, in single ones: what others of the machine have is
+// not the group's.
+double adapters_of_members(const GroupTopology& topology) {
+  const double members = topology.adapters > 0 ? topology.adapters : topology.ranks_per_node();
+  return members * adapters_of_gpu(topology);
+}
+
 // What one group may push out of a node.
 double node_injection_bandwidth(const GroupTopology& topology) {
-  const double nics = topology.num_nics * topology.nic_per_direction.value;
-  return nics / std::max(topology.groups_sharing_nics, 1) /
+  const double share =
+      static_cast<double>(topology.num_nics) / std::max(topology.groups_sharing_nics, 1);
+  return std::min(share, adapters_of_members(topology)) * topology.nic_per_direction.value /
          std::max(topology.oversubscription, 1.0);
+}
+
+// What an all-to-all moves, of `bytes` a rank: the busiest GPU inside its machine, and all of a
+// node through its adapters, as many bytes by each as by the busiest.
+struct Exchanged {
+  double inside = 0, leaves_node = 0;
+  int peers = 0;  // On other nodes.
+};
+Exchanged exchanged(double bytes, const GroupTopology& topology) {
+  if (topology.exchange) {
+    const AllToAllLoad& load = *topology.exchange;
+    const double adapters = topology.adapters > 0 ? topology.adapters : topology.ranks_per_node();
+    return {bytes * load.inside, bytes * load.adapter * adapters, load.peers};
+  }
+  const int n = topology.ranks, local = topology.ranks_per_node();
+  return {bytes * (local - 1) / n, bytes * (n - local) / n * local, n - local};
 }
 
 // 1 + (half/S)^exponent: what small messages cost over large ones.
@@ -281,11 +311,9 @@ CollectiveTime fastest(CollectiveKind kind, Bytes bytes, const GroupTopology& to
 CollectiveTime all_to_all(Bytes bytes, const GroupTopology& topology) {
   const GenerationRamps& ramps = generation_ramps(nccl_generation(topology.architecture));
   const BandwidthRamp& ramp = measured_or(topology.all_to_all, ramps.all_to_all);
-  const int n = topology.ranks, local = topology.ranks_per_node();
+  const int local = topology.ranks_per_node();
   const double size = bytes.value;
-  const double inside = size * (local - 1) / n;
-  // Bytes that leave a node through the NICs of its ranks of this group.
-  const double outside = size * (n - local) / n * local;
+  const auto [inside, outside, others] = exchanged(size, topology);
   double seconds = kSendLatency;
   if (inside > 0) {
     const double link = intra_link_bandwidth(topology, local);
@@ -299,7 +327,7 @@ CollectiveTime all_to_all(Bytes bytes, const GroupTopology& topology) {
     const Seconds start = nccl_link_latency(NcclLink::Network, CollectiveAlgorithm::Ring,
                                             CollectiveProtocol::Simple) +
                           topology.nic_latency;
-    const double peers = 0.4e-6 * (n - local);
+    const double peers = 0.4e-6 * others;
     seconds = std::max(seconds, start.value + peers + outside / injection);
   }
   return {{seconds}, CollectiveAlgorithm::Direct, CollectiveProtocol::Simple, {}};
@@ -329,6 +357,8 @@ Seconds point_to_point(Bytes bytes, const GroupTopology& topology, bool both_way
 }
 
 }  // namespace
+
+bool forwards_to_rails(const GroupTopology& topology) { return has_nvlink(topology); }
 
 GroupTopology group_topology(const GroupPlacement& placement, const Node& node, const Gpu& gpu,
                              const Fabric& fabric, const GpuProfile& profile) {
@@ -417,8 +447,13 @@ CollectiveTime collective_time(CollectiveKind kind, Bytes bytes, const GroupTopo
     GroupTopology part = topology;
     part.ranks = topology.ranks_per_node();
     part.nodes = 1;
-    const double factor =
-        kind == CollectiveKind::AllToAll ? static_cast<double>(part.ranks) / topology.ranks : 1;
+    double factor = 1;
+    if (kind == CollectiveKind::AllToAll) {
+      // Of as many bytes as its busiest GPU sends there.
+      factor = topology.exchange ? topology.exchange->inside * part.ranks / (part.ranks - 1.0)
+                                 : static_cast<double>(part.ranks) / topology.ranks;
+      part.exchange.reset();
+    }
     const CollectiveTime inside = collective_time(kind, factor * bytes, part, settings);
     result.time = std::max(result.time, inside.time);
   }
@@ -433,7 +468,7 @@ Seconds send_time(Bytes bytes, const GroupTopology& topology) {
 
 Seconds injection_bound(CollectiveKind kind, Bytes bytes, const GroupTopology& topology) {
   if (topology.nodes <= 1) return {};
-  const double local = topology.ranks_per_node(), n = topology.ranks, nodes = topology.nodes;
+  const double nodes = topology.nodes;
   double leaves_node = 0;
   switch (kind) {
     case CollectiveKind::AllReduce:
@@ -446,7 +481,7 @@ Seconds injection_bound(CollectiveKind kind, Bytes bytes, const GroupTopology& t
       leaves_node = bytes.value * (nodes - 1) / nodes;
       break;
     case CollectiveKind::AllToAll:
-      leaves_node = bytes.value * (n - local) / n * local;
+      leaves_node = exchanged(bytes.value, topology).leaves_node;
       break;
     case CollectiveKind::Broadcast:
     case CollectiveKind::SendReceive:

@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include "model/all_to_all_load.h"
 #include "model/collective_forms.h"
 #include "model/gpu_profile.h"
 #include "model/hardware.h"
@@ -40,9 +41,17 @@ struct GroupTopology {
   double nic_efficiency = 0.97;
   // Measured ramps of the GPU's profile; an efficiency of 0 takes the generation's.
   BandwidthRamp ring, multicast, gather, all_to_all, send;
+  // Adapters of a node that the group's members have as their own, each as wide as all of its GPU;
+  // 0: one a member.
+  double adapters = 0;
+  // All-to-all by a table; nothing: every rank sends as much to every other.
+  std::optional<AllToAllLoad> exchange;
 
   int ranks_per_node() const { return (ranks + nodes - 1) / nodes; }
 };
+
+// Whether messages to another node leave by the adapter beside their destination's, over NVLink.
+bool forwards_to_rails(const GroupTopology& topology);
 
 struct GroupPlacement {
   int ranks = 1;

@@ -20,67 +20,104 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
+constexpr const char* kTokensAllowed = "numbers from 0 to 1e15";
+constexpr const char* kRowsAllowed = "a row a rank: [[12, 0], [3, 1]]";
+constexpr std::size_t kFaultsShown = 20;
+
+std::string numbers_of(const std::vector<double>& row, const std::vector<double>& first) {
+  return "has " + model::counted(std::ssize(row), "number") + ", the first row " +
+         std::to_string(first.size());
+}
+
+// The cells of one line; faults are added.
+std::vector<double> csv_row(std::string_view rest, const model::Diagnostic& place,
+                            model::Diagnostics& faults) {
+  std::vector<double> row;
+  while (true) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view cell = trimmed(rest.substr(0, comma));
+    const auto value = parse_number(cell, kTokens);
+    if (!value) {
+      model::Diagnostic& fault = faults.emplace_back(place);
+      // An empty cell stands where the comma is.
+      const char* at = cell.empty() ? rest.data() : cell.data();
+      fault.column = static_cast<int>(at - place.source_line.data()) + 1;
+      fault.message = quoted(cell) + " is no number of tokens";
+      fault.allowed = std::string(kTokensAllowed) + ", separated by commas";
+    }
+    row.push_back(value.value_or(0));
+    if (comma == rest.size()) return row;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 model::Result<TokenTable> parse_token_csv(const std::string& file, const std::string& text) {
   if (model::Diagnostics faults = check_text(file, text); !faults.empty()) {
     return model::fail(std::move(faults));
   }
   TokenTable table;
+  model::Diagnostics faults;
   std::istringstream lines(text);
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    std::string_view rest = trimmed(line);
+  model::Diagnostic place{.file = file};
+  for (int number = 1; std::getline(lines, place.source_line); ++number) {
+    const std::string_view rest = trimmed(place.source_line);
     if (rest.empty() || rest.starts_with('#')) continue;
-    std::vector<double>& row = table.emplace_back();
-    while (true) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      const std::string_view cell = trimmed(rest.substr(0, comma));
-      const auto value = parse_number(cell, kTokens);
-      if (!value) {
-        return model::fail({.file = file,
-                            .line = number,
-                            .column = static_cast<int>(cell.data() - line.data()) + 1,
-                            .message = quoted(cell) + " is no number of tokens",
-                            .allowed = "numbers from 0 on, separated by commas",
-                            .source_line = line});
-      }
-      row.push_back(*value);
-      if (comma == rest.size()) break;
-      rest.remove_prefix(comma + 1);
-    }
-    if (row.size() == table.front().size()) continue;
-    return model::fail({.file = file,
-                        .line = number,
-                        .message = "has " + std::to_string(row.size()) +
-                                   " numbers, the first row " +
-                                   std::to_string(table.front().size()),
-                        .allowed = "as many in every row",
-                        .source_line = line});
+    place.line = number;
+    table.push_back(csv_row(rest, place, faults));
+    if (table.back().size() == table.front().size()) continue;
+    model::Diagnostic& fault = faults.emplace_back(place);
+    fault.message = numbers_of(table.back(), table.front());
+    fault.allowed = "as many in every row";
   }
-  if (table.empty()) {
-    return model::fail({.file = file, .message = "holds no row", .allowed = "a row a rank"});
+  if (table.empty())
+    faults.push_back({.file = file, .message = "holds no row", .allowed = "a row a rank"});
+  if (faults.size() > kFaultsShown) {
+    const std::size_t more = faults.size() - kFaultsShown;
+    faults.resize(kFaultsShown);
+    faults.push_back({.file = file, .message = "has " + std::to_string(more) + " more faults"});
   }
+  if (!faults.empty()) return model::fail(std::move(faults));
   return table;
 }
 
+// Empty when something was reported.
 TokenTable read_rows(MapReader& entry, const TreeNode& list) {
   TokenTable table;
-  for (const TreeNode& item : list.items) {
-    std::vector<double>& row = table.emplace_back();
-    for (const TreeNode& cell : item.items) {
-      const auto value = parse_number(cell.text, kTokens);
-      if (cell.kind != TreeKind::Scalar || !value) {
-        entry.error_at(cell, "tokens", "is no number of tokens", "a number from 0 on");
-        return {};
-      }
-      row.push_back(*value);
-    }
-    if (item.kind == TreeKind::Sequence && !row.empty() && row.size() == table.front().size()) {
-      continue;
-    }
-    entry.error_at(item, "tokens", "is no row as long as the first", "[12, 0, 3, 1]");
+  const auto is_number = [](const TreeNode& item) { return item.kind == TreeKind::Scalar; };
+  if (list.items.empty()) {
+    entry.error_at(list, "tokens", "holds no row", kRowsAllowed);
     return {};
   }
-  return table;
+  if (std::all_of(list.items.begin(), list.items.end(), is_number)) {
+    entry.error_at(list, "tokens", "is a list of numbers, not of rows", kRowsAllowed);
+    return {};
+  }
+  std::size_t faults = 0;
+  const auto fault = [&](const TreeNode& at, std::size_t row, const std::string& message,
+                         const char* allowed) {
+    if (++faults > kFaultsShown) return;
+    entry.error_at(at, "tokens[" + std::to_string(row) + "]", message, allowed);
+  };
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const TreeNode& item = list.items[i];
+    std::vector<double>& row = table.emplace_back();
+    if (item.kind != TreeKind::Sequence) {
+      fault(item, i, "is no row of numbers", kRowsAllowed);
+      continue;
+    }
+    for (const TreeNode& cell : item.items) {
+      const auto value = parse_number(cell.text, kTokens);
+      const bool fits = is_number(cell) && value;
+      if (!fits)
+        fault(cell, i, "holds " + quoted(cell.text) + ", no number of tokens", kTokensAllowed);
+      row.push_back(fits ? *value : 0);
+    }
+    if (row.empty()) fault(item, i, "is a row without numbers", kRowsAllowed);
+    if (row.size() != table.front().size()) {
+      fault(item, i, numbers_of(row, table.front()), "as many in every row");
+    }
+  }
+  return faults == 0 ? table : TokenTable{};
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
 
 // What a ring of this group's kind reaches alone: its bus bandwidth for large messages.
 model::BytesPerSecond ring_rate(const model::Job& job, model::GroupKind kind);
-// What each pair of an expert group's ranks reaches in an all-to-all of all of them, alone.
+// What the mean pair of an expert group's ranks reaches in an all-to-all of all of them, alone; by
+// the job's table of tokens where there is one.
 model::BytesPerSecond all_to_all_rate(const model::Job& job);
 
 }  // namespace megatwin::sim

@@ -8,6 +8,7 @@
 #include "model/assert.h"
 #include "model/expert_imbalance.h"
 #include "model/numbers.h"
+#include "model/program/group_topology.h"
 #include "model/topology/machine_topology.h"
 
 namespace megatwin::sim {
@@ -199,18 +200,7 @@ PairWeights pair_weights(const model::Job& job) {
   const double busiest =
       std::min(job.plan.expert_capacity_imbalance,
                model::expert_imbalance_max(*job.transformer.experts, job.plan.expert));
-  for (const model::Disturbance& d : job.disturbances) {
-    if (d.tokens.size() != ranks) continue;
-    double total = 0;
-    for (const auto& row : d.tokens) {
-      for (const double tokens : row) total += tokens;
-    }
-    PairWeights weights = d.tokens;
-    for (auto& row : weights) {
-      for (double& weight : row) weight *= count * count / total / busiest;
-    }
-    return weights;
-  }
+  if (PairWeights table = model::table_weights(job); !table.empty()) return table;
   if (busiest <= 1) return {};
   std::vector<double> row(ranks, (count - busiest) / (count - 1) / busiest);
   row.front() = 1;

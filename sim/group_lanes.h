@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "model/all_to_all_load.h"
 #include "model/rank_layout.h"
 #include "model/topology/router.h"
 #include "model/units.h"
@@ -75,7 +76,7 @@ std::vector<GroupLane> ring_lanes(const JobNetwork& network,
                                   model::BytesPerSecond bus);
 
 // How many times the mean of an expert group's pairs each pair sends, [from][to]; empty: all alike.
-using PairWeights = std::vector<std::vector<double>>;
+using PairWeights = model::PairWeights;
 
 // All-to-all: every pair on two machines, each at its weight times `pair`.
 std::vector<GroupLane> pair_lanes(const JobNetwork& network,

@@ -4,6 +4,7 @@
 #define MEGATWIN_SIM_LONE_COLLECTIVE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,22 +22,33 @@ const std::vector<std::string>& lone_algorithm_names();
 
 struct LoneCollective {
   model::CollectiveKind kind = model::CollectiveKind::AllReduce;
-  model::Bytes bytes;                // As nccl-tests prints it.
-  std::vector<model::RankId> ranks;  // Those of one machine stand together.
-  std::string algorithm = "auto";    // One of lone_algorithm_names().
+  model::Bytes bytes;  // As nccl-tests prints it; a byte or more.
+  // Each once; those of one machine stand together.
+  std::vector<model::RankId> ranks;
+  std::string algorithm = "auto";  // One of lone_algorithm_names().
   // All-to-all only: what rank i sends to rank j, in any unit; the mean of the rows is `bytes`.
-  // Empty: all alike.
+  // Empty: all alike. Requires: not only zeros.
   std::vector<std::vector<double>> tokens;
 };
 
+// An all-to-all of more flows than this, one a pair, is laid out by machines: one flow for all that
+// a machine sends to a rank elsewhere. Of more flows than kMachineFlowsMax it is refused.
+inline constexpr std::int64_t kLonePairFlowsMax = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMachineFlowsMax = std::int64_t{1} << 22;
+
 struct LoneResult {
   std::string algorithm;
-  // By bandwidth and latency of the links, without what NCCL's kernels add to a step.
+  // By bandwidth and latency of the links, without what NCCL's kernels add to a step. Nothing where
+  // a table of tokens lets nothing leave a rank.
   model::Seconds time;
-  model::BytesPerSecond busbw;
-  model::CollectiveTime closed_form;  // With NCCL's own choice; nothing of uneven tokens in it.
+  // By what leaves a rank in the mean; not there where nothing does.
+  std::optional<model::BytesPerSecond> busbw, closed_form_busbw;
+  // With NCCL's own choice, on the adapters that the ranks have as their own, of the table's pairs.
+  model::CollectiveTime closed_form;
   int ranks = 0, machines = 0;
   std::int64_t flows = 0;
+  bool by_machines = false;           // See kLonePairFlowsMax.
+  std::vector<std::string> warnings;  // What the network does not have or the answer not count.
   struct Busy {
     std::string link;
     model::Bytes carried;
@@ -46,8 +58,8 @@ struct LoneResult {
   std::vector<Busy> links;  // The busiest first, at most eight.
 };
 
-// Errors: ranks that are not there or fewer than two, an algorithm that does not do this, no route;
-// what the FlowNet refuses.
+// Errors: ranks that are not there, twice there, not together or fewer than two, an algorithm that
+// does not do this, more flows than kMachineFlowsMax, no route; what the FlowNet refuses.
 model::Result<LoneResult> run_lone_collective(const model::Job& job, const LoneCollective& wish);
 
 }  // namespace megatwin::sim

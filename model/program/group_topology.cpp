@@ -7,6 +7,7 @@
 #include "model/assert.h"
 #include "model/rank_layout.h"
 #include "model/topology/fabric_hops.h"
+#include "model/topology/machine_topology.h"
 
 namespace megatwin::model {
 namespace {
@@ -126,7 +127,56 @@ int ring_hops(const Job& job, const RankLayout& layout, GroupKind kind, const No
   return most;
 }
 
+// The load of the table's worst group, and its adapters. Groups that stand alike on their machines
+// load them alike.
+void take_table(const Job& job, const RankLayout& layout, const NodeMap& nodes,
+                GroupTopology& topology) {
+  const PairWeights weights = table_weights(job);
+  if (weights.empty()) return;
+  const Node& node = job.cluster.groups.front().node;
+  std::set<std::vector<std::pair<int, int>>> seen;  // Machines from the group's first, adapters.
+  AllToAllLoad worst;
+  for (int r = 0; r < layout.num_ranks(); ++r) {
+    if (layout.leader(GroupKind::Expert, {r}).value != r) continue;
+    std::vector<MemberSite> members;
+    std::vector<std::pair<int, int>> places;
+    for (const RankId rank : layout.members(GroupKind::Expert, {r})) {
+      const NodeId machine = nodes.node_of(rank);
+      const int gpu = rank.value - nodes.ranks_on(machine).first.value;
+      members.push_back(
+          {machine.value, nic_of_gpu(gpu, node.num_gpus, std::max(node.num_nics, 1))});
+      places.emplace_back(machine.value - members.front().machine, members.back().adapter);
+    }
+    if (!seen.insert(std::move(places)).second) continue;
+    const AllToAllLoad load = all_to_all_load(
+        {.members = members, .weights = weights, .forwards = forwards_to_rails(topology)});
+    worst = {.inside = std::max(worst.inside, load.inside),
+             .adapter = std::max(worst.adapter, load.adapter),
+             .peers = std::max(worst.peers, load.peers)};
+    if (seen.size() == 1) topology.adapters = fewest_adapters(members);
+  }
+  topology.exchange = worst;
+}
+
 }  // namespace
+
+PairWeights table_weights(const Job& job) {
+  if (!job.transformer.experts || job.plan.expert < 2) return {};
+  const auto ranks = static_cast<std::size_t>(job.plan.expert);
+  for (const Disturbance& d : job.disturbances) {
+    if (d.tokens.size() != ranks) continue;
+    double total = 0;
+    for (const auto& row : d.tokens) {
+      for (const double tokens : row) total += tokens;
+    }
+    PairWeights weights = d.tokens;
+    for (auto& row : weights) {
+      for (double& weight : row) weight *= job.plan.expert * (job.plan.expert / total) / d.factor;
+    }
+    return weights;
+  }
+  return {};
+}
 
 bool meets_equal_ways(const Job& job) {
   const Fabric& fabric = job.cluster.fabric;
@@ -153,6 +203,7 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
     topology.nic_efficiency *= spine_efficiency(fabric, machine);
     topology.oversubscription = leaf_oversubscription(fabric);
   }
+  if (kind == GroupKind::Expert) take_table(job, layout, nodes, topology);
   return topology;
 }
 

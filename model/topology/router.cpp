@@ -109,6 +109,18 @@ VertexId Router::adapter_of(RankId gpu) {
 
 // The GPU's own adapter; or the nearest one whose port is up, by links of PCIe: on its own switch,
 // then its socket, then beyond; of several the next one after its own.
+int Router::own_adapters(RankId gpu) const {
+  const Vertex& vertex = topology_.vertex(topology_.gpu(gpu));
+  const Topology::Machine& machine = topology_.machine(vertex.machine);
+  const std::size_t count = machine.nics.size(), own = count / machine.gpus.size();
+  const auto first = static_cast<std::size_t>(
+      nic_of_gpu(vertex.position, static_cast<int>(machine.gpus.size()), static_cast<int>(count)));
+  int up = 0;
+  for (std::size_t i = first; i < first + own; ++i)
+    up += port_of(machine.nics[i]).value >= 0 ? 1 : 0;
+  return std::max(up, 1);
+}
+
 std::size_t Router::adapter_of(const Topology::Machine& machine, int gpu, int adapter) {
   const std::size_t count = machine.nics.size();
   const auto nic = static_cast<std::size_t>(

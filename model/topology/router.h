@@ -61,6 +61,8 @@ class Router {
   // The adapter by which a GPU leaves and is reached without PXN, see route(). Requires: the
   // machine has one.
   VertexId adapter_of(RankId gpu);
+  // How many adapters a GPU has to itself whose ports are up; 1 where it has none.
+  int own_adapters(RankId gpu) const;
   // Links of PCIe and between sockets from a GPU to an adapter of its machine; 0: none lead there.
   std::size_t links_between(VertexId gpu, VertexId nic);
 

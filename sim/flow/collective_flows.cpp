@@ -1,6 +1,7 @@
 #include "sim/flow/collective_flows.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -22,25 +23,54 @@ FlowIndex CollectiveFlows::barrier(std::vector<FlowIndex> after) {
   return flows_.add({.after = std::move(after)}, std::span<const std::int32_t>{});
 }
 
+int CollectiveFlows::lanes_of(const Stream& stream) const {
+  switch (stream.way) {
+    case Stream::Way::Between:
+      return lanes(stream.from, stream.to);
+    case Stream::Way::TreeUp:
+    case Stream::Way::TreeDown:
+      return router_.own_adapters(stream.from);
+    case Stream::Way::ToSwitch:
+    case Stream::Way::FromSwitch:
+      return 1;
+  }
+  return 1;
+}
+
+int CollectiveFlows::lanes(RankId from, RankId to) const {
+  const model::Topology& topology = router_.topology();
+  const auto machine = [&](RankId rank) { return topology.vertex(topology.gpu(rank)).machine; };
+  if (machine(from) == machine(to)) return 1;
+  return std::lcm(router_.own_adapters(from), router_.own_adapters(to));
+}
+
 model::Result<std::vector<FlowIndex>> CollectiveFlows::along(const std::vector<Edge>& edges,
                                                              int steps, Seconds step,
                                                              const std::vector<FlowIndex>& after) {
-  std::vector<Route> routes;
-  routes.reserve(edges.size());
+  struct Part {
+    Route route;
+    Bytes bytes;
+    int channel = 0;
+  };
+  std::vector<Part> parts;
+  parts.reserve(edges.size());
   std::vector<Seconds> slowest;
   for (const Edge& edge : edges) {
-    MEGATWIN_TRY(Route route, router_.route({edge.from, edge.to, edge.channel}));
-    if (as_index(edge.channel) >= slowest.size()) slowest.resize(as_index(edge.channel) + 1);
-    Seconds& latency = slowest[as_index(edge.channel)];
-    latency = std::max(latency, route.latency);
-    routes.push_back(std::move(route));
+    const int count = lanes(edge.from, edge.to);
+    for (int adapter = 0; adapter < count; ++adapter) {
+      MEGATWIN_TRY(Route route, router_.route({edge.from, edge.to, edge.channel, adapter}));
+      if (as_index(edge.channel) >= slowest.size()) slowest.resize(as_index(edge.channel) + 1);
+      Seconds& latency = slowest[as_index(edge.channel)];
+      latency = std::max(latency, route.latency);
+      parts.push_back({std::move(route), edge.bytes / count, edge.channel});
+    }
   }
   std::vector<FlowIndex> added;
-  added.reserve(edges.size());
-  for (std::size_t i = 0; i < edges.size(); ++i) {
-    const Seconds latency = steps * (slowest[as_index(edges[i].channel)] + step);
+  added.reserve(parts.size());
+  for (const Part& part : parts) {
+    const Seconds latency = steps * (slowest[as_index(part.channel)] + step);
     added.push_back(
-        flows_.add({.size = edges[i].bytes, .latency = latency, .after = after}, routes[i]));
+        flows_.add({.size = part.bytes, .latency = latency, .after = after}, part.route));
   }
   return added;
 }
@@ -77,24 +107,31 @@ CollectiveFlows::Done CollectiveFlows::by_algorithm(const CommunicatorRanks& gro
                collective_pattern(router_.topology(), group, wish));
   PatternRoutes routes(router_, pattern);
   MEGATWIN_TRY(const Seconds tree, routes.tree_latency());
-  std::vector<Route> ways;
-  ways.reserve(pattern.streams.size());
+  struct Part {
+    Route route;
+    double share = 0;
+    int channel = 0;
+  };
+  std::vector<Part> parts;
+  parts.reserve(pattern.streams.size());
   std::vector<Seconds> slowest(1);  // Of Between, by channel.
   for (const Stream& stream : pattern.streams) {
-    MEGATWIN_TRY(Route route, routes.route(stream));
     if (as_index(stream.channel) >= slowest.size()) slowest.resize(as_index(stream.channel) + 1);
-    Seconds& latency = slowest[as_index(stream.channel)];
-    if (stream.way == Stream::Way::Between) latency = std::max(latency, route.latency);
-    ways.push_back(std::move(route));
+    const int count = lanes_of(stream);
+    for (int adapter = 0; adapter < count; ++adapter) {
+      MEGATWIN_TRY(Route route, routes.route(stream, adapter));
+      Seconds& latency = slowest[as_index(stream.channel)];
+      if (stream.way == Stream::Way::Between) latency = std::max(latency, route.latency);
+      parts.push_back({std::move(route), stream.share / count, stream.channel});
+    }
   }
   std::vector<FlowIndex> added;
-  added.reserve(ways.size());
-  for (std::size_t i = 0; i < ways.size(); ++i) {
-    const Stream& stream = pattern.streams[i];
-    const Seconds latency = pattern.network_steps * slowest[as_index(stream.channel)] +
-                            pattern.steps * group.step + tree;
+  added.reserve(parts.size());
+  for (const Part& part : parts) {
+    const Seconds latency =
+        pattern.network_steps * slowest[as_index(part.channel)] + pattern.steps * group.step + tree;
     added.push_back(
-        flows_.add({.size = stream.share * bytes, .latency = latency, .after = after}, ways[i]));
+        flows_.add({.size = part.share * bytes, .latency = latency, .after = after}, part.route));
   }
   return barrier(std::move(added));
 }
@@ -149,6 +186,20 @@ CollectiveFlows::Done CollectiveFlows::hierarchical_all_reduce(const Communicato
   return inside({barrier(std::move(rails))});
 }
 
+model::Result<bool> CollectiveFlows::add_message(const Edge& message, Seconds step,
+                                                 const std::vector<FlowIndex>& after,
+                                                 std::vector<FlowIndex>& added) {
+  if (message.from == message.to || message.bytes.value <= 0) return true;
+  const int count = lanes(message.from, message.to);
+  for (int adapter = 0; adapter < count; ++adapter) {
+    MEGATWIN_TRY(const Route route,
+                 router_.route({message.from, message.to, message.channel, adapter}));
+    added.push_back(flows_.add(
+        {.size = message.bytes / count, .latency = route.latency + step, .after = after}, route));
+  }
+  return true;
+}
+
 CollectiveFlows::Done CollectiveFlows::all_to_all(const CommunicatorRanks& group, Bytes bytes,
                                                   AllToAll how, std::vector<FlowIndex> after) {
   const std::size_t n = group.ranks.size();
@@ -180,9 +231,58 @@ CollectiveFlows::Done CollectiveFlows::all_to_all(const CommunicatorRanks& group
     MEGATWIN_ASSERT(sent[i].size() == n, sent[i].size());
     for (std::size_t j = 0; j < n; ++j) {
       if (i == j || sent[i][j].value <= 0) continue;
-      MEGATWIN_TRY(const Route route, router_.route({group.ranks[i], group.ranks[j]}));
-      added.push_back(flows_.add(
-          {.size = sent[i][j], .latency = route.latency + group.step, .after = after}, route));
+      MEGATWIN_TRY(
+          [[maybe_unused]] const bool done,
+          add_message({group.ranks[i], group.ranks[j], sent[i][j]}, group.step, after, added));
+    }
+  }
+  if (added.empty()) return barrier(std::move(after));
+  return barrier(std::move(added));
+}
+
+RankId CollectiveFlows::beside_adapter_of(RankId to, RankId near) {
+  const model::Topology& topology = router_.topology();
+  const auto adapter = [&](RankId rank) {
+    return topology.vertex(router_.adapter_of(rank)).position;
+  };
+  const int wanted = adapter(to);
+  const model::Vertex& vertex = topology.vertex(topology.gpu(near));
+  const int first = near.value - vertex.position;  // A machine's GPUs are numbered in order.
+  const auto count = static_cast<int>(topology.machine(vertex.machine).gpus.size());
+  for (int gpu = 0; gpu < count; ++gpu) {
+    if (const RankId rank{first + gpu}; adapter(rank) == wanted) return rank;
+  }
+  return near;
+}
+
+CollectiveFlows::Done CollectiveFlows::all_to_all_by_machines(
+    const CommunicatorRanks& group, Bytes bytes, const std::vector<std::vector<Bytes>>& sent,
+    std::vector<FlowIndex> after) {
+  const std::size_t n = group.ranks.size();
+  const Bytes part = bytes / static_cast<double>(n);
+  const MachineRanks machines = by_machine(router_.topology(), group);
+  const auto machine_of = [&](RankId rank) {
+    return router_.topology().vertex(router_.topology().gpu(rank)).machine;
+  };
+  std::vector<FlowIndex> added;
+  for (std::size_t j = 0; j < n; ++j) {
+    const RankId to = group.ranks[j];
+    std::size_t i = 0;
+    for (const auto& members : machines) {
+      const bool inside = machine_of(members.front()) == machine_of(to);
+      Bytes sum;
+      for (const RankId from : members) {
+        const Bytes size = sent.empty() ? part : sent[i][j];
+        ++i;
+        sum += size;
+        if (!inside) continue;
+        MEGATWIN_TRY([[maybe_unused]] const bool done,
+                     add_message({from, to, size}, group.step, after, added));
+      }
+      if (inside) continue;
+      MEGATWIN_TRY(
+          [[maybe_unused]] const bool done,
+          add_message({beside_adapter_of(to, members.front()), to, sum}, group.step, after, added));
     }
   }
   if (added.empty()) return barrier(std::move(after));

@@ -53,6 +53,13 @@ class CollectiveFlows {
   Done all_to_all(const CommunicatorRanks& group,
                   const std::vector<std::vector<model::Bytes>>& sent,
                   std::vector<FlowIndex> after = {});
+  // The same with all that a machine sends to a rank elsewhere as one flow, from the GPU beside the
+  // destination's adapter, as PXN has it; inside machines pair by pair. Adapters carry the same,
+  // spines but for the hash of each pair; the way over NVLink to that GPU is left out. `sent`
+  // empty: bytes/n a pair. Requires: machines with NVLink.
+  Done all_to_all_by_machines(const CommunicatorRanks& group, model::Bytes bytes,
+                              const std::vector<std::vector<model::Bytes>>& sent,
+                              std::vector<FlowIndex> after = {});
   // The switches between machines add (SHARP): of each machine one member a channel sends its part
   // once and receives the sum once. Inside the machines by NVSwitches that add, or by direct sends.
   // Errors: ranks of one machine.
@@ -73,9 +80,20 @@ class CollectiveFlows {
   model::Result<std::vector<FlowIndex>> along(const std::vector<Edge>& edges, int steps,
                                               model::Seconds step,
                                               const std::vector<FlowIndex>& after);
+  // One message of these bytes, unless it has none or stays on its rank.
+  model::Result<bool> add_message(const Edge& message, model::Seconds step,
+                                  const std::vector<FlowIndex>& after,
+                                  std::vector<FlowIndex>& added);
   Done ring(const CommunicatorRanks& group, model::Bytes per_edge, int steps,
             std::vector<FlowIndex> after);
   FlowIndex barrier(std::vector<FlowIndex> after);
+  // Into how many equal parts bytes to another machine are dealt, with a FlowKey::adapter each, so
+  // that they come out even over the adapters that either GPU has to itself.
+  int lanes(model::RankId from, model::RankId to) const;
+  int lanes_of(const Stream& stream) const;
+  // The GPU of `near`'s machine that leaves by an adapter of the same number as `to`'s; else
+  // `near`.
+  model::RankId beside_adapter_of(model::RankId to, model::RankId near);
 
   model::Router& router_;
   FlowSet& flows_;

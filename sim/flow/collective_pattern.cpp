@@ -93,48 +93,50 @@ class PatternBuilder {
   }
 
  private:
-  std::optional<model::Diagnostic> unfit() const {
-    const std::string name(model::name_of(wish_.algorithm));
+  // Whether it does this kind of collective at all, on whatever machines.
+  bool does() const {
     const bool reduces = wish_.kind == CollectiveKind::AllReduce;
-    const bool several = machines_.size() > 1;
     switch (wish_.algorithm) {
       case CollectiveAlgorithm::Ring:
-        if (reduces || gathers(wish_.kind)) return std::nullopt;
-        break;
-      case CollectiveAlgorithm::Tree:
-        if (reduces) return std::nullopt;
-        break;
       case CollectiveAlgorithm::Nvls:
-        if (several) {
-          return model::Diagnostic{.message =
-                                       "NVLS adds inside one NVSwitch, the ranks are on several"};
-        }
-        if (reduces || gathers(wish_.kind)) return std::nullopt;
-        break;
+        return reduces || gathers(wish_.kind);
+      case CollectiveAlgorithm::Tree:
       case CollectiveAlgorithm::NvlsTree:
       case CollectiveAlgorithm::CollNetDirect:
-        if (!several) {
-          return model::Diagnostic{.message = name + " adds between machines, the ranks are on one",
-                                   .allowed = "ranks of several machines"};
-        }
-        if (reduces) return std::nullopt;
-        break;
+        return reduces;
       case CollectiveAlgorithm::Pat:
-        if (machines_.size() != group_.ranks.size()) {
-          return model::Diagnostic{.message = name + " is of one rank a machine",
-                                   .allowed = "a group with one member on every machine"};
-        }
-        if (gathers(wish_.kind)) return std::nullopt;
-        break;
+        return gathers(wish_.kind);
       case CollectiveAlgorithm::CollNetChain:
       case CollectiveAlgorithm::Direct:
-        break;
+        return false;
     }
-    return model::Diagnostic{.message = name + " does not do this collective",
-                             .allowed =
-                                 "ring: all-reduce, all-gather, reduce-scatter; tree, "
-                                 "nvls-tree, collnet-direct: all-reduce; nvls: as ring, on "
-                                 "one machine; pat: all-gather, reduce-scatter"};
+    return false;
+  }
+
+  std::optional<model::Diagnostic> unfit() const {
+    const bool sharp = wish_.algorithm == CollectiveAlgorithm::CollNetDirect;
+    const std::string name(sharp ? "sharp" : model::name_of(wish_.algorithm));
+    const bool several = machines_.size() > 1;
+    if (!does()) {
+      return model::Diagnostic{.message = name + " does not do this collective",
+                               .allowed =
+                                   "ring: all-reduce, all-gather, reduce-scatter; tree, "
+                                   "nvls-tree, sharp: all-reduce; nvls: as ring, on one "
+                                   "machine; pat: all-gather, reduce-scatter"};
+    }
+    if (wish_.algorithm == CollectiveAlgorithm::Nvls && several) {
+      return model::Diagnostic{.message = "NVLS adds inside one NVSwitch, the ranks are on several",
+                               .allowed = "ranks of one machine"};
+    }
+    if ((sharp || wish_.algorithm == CollectiveAlgorithm::NvlsTree) && !several) {
+      return model::Diagnostic{.message = name + " adds between machines, the ranks are on one",
+                               .allowed = "ranks of several machines"};
+    }
+    if (wish_.algorithm == CollectiveAlgorithm::Pat && machines_.size() != group_.ranks.size()) {
+      return model::Diagnostic{.message = name + " is of one rank a machine",
+                               .allowed = "a group with one member on every machine"};
+    }
+    return std::nullopt;
   }
 
   void between(RankId from, RankId to, int channel, double share) {

@@ -179,13 +179,17 @@ TEST(CollectiveCost, InjectionBound) {
   }
 }
 
-// Eight data-parallel groups that share a node's NICs have one NIC each.
+// Eight data-parallel groups that share a node's eight NICs have one NIC each, and so has a group
+// with one GPU a node that is alone there: the others' NICs are not its own. Eight groups of eight
+// GPUs a node share them for good.
 TEST(CollectiveCost, GroupsShareTheNics) {
-  const double alone =
-      collective_time(CollectiveKind::AllReduce, 1_GiB, ampere(16, 1, 1)).time.value;
-  const double shared =
-      collective_time(CollectiveKind::AllReduce, 1_GiB, ampere(16, 1, 8)).time.value;
-  EXPECT_GT(shared, 3 * alone);
+  const auto time = [](int ranks, int per_node, int sharing) {
+    return collective_time(CollectiveKind::AllReduce, 1_GiB, ampere(ranks, per_node, sharing))
+        .time.value;
+  };
+  EXPECT_EQ(time(16, 1, 8), time(16, 1, 1));
+  EXPECT_GT(time(16, 1, 8), 3 * time(16, 8, 1));
+  EXPECT_GT(time(16, 8, 8), 3 * time(16, 8, 1));
 }
 
 // NVLS needs more than four GPUs of a node and can be switched off; a forced choice is kept.

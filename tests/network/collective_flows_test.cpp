@@ -244,5 +244,54 @@ TEST(Collectives, RefuseRanksThatAreNotThere) {
             "a hierarchical all-reduce over machines of 8 and 7 members");
 }
 
+// What an all-to-all puts on every adapter's cable, by machines as pair by pair; where all pairs
+// are alike it takes as long, too, on rails, leaves and with two GPUs an adapter.
+TEST(AllToAll, ByMachinesIsPairByPairForAdapters) {
+  const std::vector<std::pair<ClusterSize, FabricKind>> clusters = {
+      {{.machines = 4}, FabricKind::RailOptimizedFatTree},
+      {{.machines = 3, .gpus = 4, .nics = 4}, FabricKind::SingleSwitch},
+      {{.machines = 4, .gpus = 8, .nics = 4}, FabricKind::RailOptimizedFatTree}};
+  for (const auto& [size, kind] : clusters) {
+    const World world(size, kind);
+    const CommunicatorRanks group = ranks(size.machines * size.gpus);
+    const std::size_t n = group.ranks.size();
+    std::vector<std::vector<Bytes>> sent(
+        n, std::vector<Bytes>(n, Bytes{1e9 / static_cast<double>(n)}));
+    const auto laid = [&](bool by_machines, bool even) {
+      model::Router router(world.topology);
+      FlowSet flows(world.topology);
+      CollectiveFlows collective(router, flows);
+      const auto done = by_machines ? collective.all_to_all_by_machines(
+                                          group, {1e9}, even ? decltype(sent){} : sent)
+                                    : collective.all_to_all(group, sent);
+      EXPECT_TRUE(done);
+      return flows;
+    };
+    const auto time = [&](bool by_machines) {
+      return last_of(*make_max_min_net()->finish_times(laid(by_machines, true))).value;
+    };
+    EXPECT_NEAR(time(true) / time(false), 1, 1e-9) << size.gpus << " " << size.nics;
+    EXPECT_LT(laid(true, true).size(), laid(false, true).size());
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < n; ++j)
+        sent[i][j] = Bytes{1e3 * static_cast<double>((7 * i + 3 * j) % 11)};
+    }
+    const auto carried = [&](const FlowSet& flows) {
+      std::vector<double> bytes(static_cast<std::size_t>(world.topology.num_links()));
+      for (std::size_t f = 0; f < flows.size(); ++f) {
+        for (const std::int32_t link : flows.links_of(static_cast<FlowIndex>(f))) {
+          if (world.topology.link(model::LinkId{link}).kind != model::LinkKind::Port) continue;
+          bytes[static_cast<std::size_t>(link)] += flows.flows()[f].size.value;
+        }
+      }
+      return bytes;
+    };
+    const auto pairs = carried(laid(false, false)), machines = carried(laid(true, false));
+    for (std::size_t link = 0; link < pairs.size(); ++link) {
+      EXPECT_NEAR(machines[link], pairs[link], 1e-3) << link;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace megatwin::sim

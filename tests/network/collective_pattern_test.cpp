@@ -239,7 +239,7 @@ TEST(Patterns, RefuseWhatTheyCannotDo) {
     return pattern ? "" : pattern.error().front().message;
   };
   EXPECT_EQ(message(2, {.algorithm = CollectiveAlgorithm::CollNetDirect}),
-            "collnet-direct adds between machines, the ranks are on one");
+            "sharp adds between machines, the ranks are on one");
   EXPECT_EQ(message(4, {.kind = CollectiveKind::AllGather, .algorithm = CollectiveAlgorithm::Pat}),
             "pat is of one rank a machine");
   EXPECT_EQ(message(4, {.kind = CollectiveKind::AllToAll, .algorithm = CollectiveAlgorithm::Tree}),

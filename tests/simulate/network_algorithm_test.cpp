@@ -282,6 +282,92 @@ TEST(ExpertTokens, OnlyTheLoadedRanksAdapterMustBeWhole) {
   EXPECT_NEAR(ratio(exposed(slow_link(0)) / whole), busy, 0.01 * busy);
 }
 
+// Two machines of four GPUs, each with its adapter of 50 GB/s, and a group of all eight.
+Made table_job(const std::string& tokens) {
+  Made made = expert_job(tokens.empty() ? "" : "tokens: " + tokens);
+  made.machines = 2;
+  made.fabric = "{type: rail-optimized-fat-tree, routing: spray}";
+  made.node = "type: dgx-h100, gpus: 4, nics: 4";
+  return made;
+}
+
+// Of eight ranks, 1 from i to j where `sends` says so.
+template <class Sends>
+std::string table_where(Sends sends) {
+  std::string rows;
+  for (int i = 0; i < 8; ++i) {
+    rows += i == 0 ? "[[" : ", [";
+    for (int j = 0; j < 8; ++j) rows += (j == 0 ? "" : ", ") + std::to_string(sends(i, j) ? 1 : 0);
+    rows += "]";
+  }
+  return rows + "]";
+}
+
+// Every rank sends all its bytes to the rank of its number on the other machine: they all pass its
+// adapter, of which NCCL's all-to-all gets 88 % of 97 %. Evenly half of them do, so that it takes
+// half the time. On the idle network that is the step by flows as well.
+TEST(ExpertTokens, APermutationPaysForItsAdapters) {
+  const std::string across = table_where([](int i, int j) { return j == (i + 4) % 8; });
+  const double bytes = all_to_all_bytes(job_of_made(table_job(""))).value;
+  const double by_hand = bytes / (50e9 * 0.97 * 0.88);
+  for (const char* network : {"analytic", "maxmin"}) {
+    const SimulationReport table = run_made(table_job(across), network);
+    EXPECT_GE(table.breakdown.exposed_ep.value, bytes / 50e9) << network;
+    EXPECT_NEAR(table.breakdown.exposed_ep.value, by_hand, 0.03 * by_hand) << network;
+    const SimulationReport even = run_made(table_job(""), network);
+    EXPECT_NEAR(even.breakdown.exposed_ep.value, by_hand / 2, 0.03 * by_hand) << network;
+    EXPECT_TRUE(table.links.empty()) << network;
+  }
+}
+
+// A slow cable of rank 0's at 1/k of its rate: what it sends takes k times as long as at the rate
+// of the others, less what NCCL leaves of it.
+TEST(ExpertTokens, APermutationMeetsASlowAdapter) {
+  const std::string across = table_where([](int i, int j) { return j == (i + 4) % 8; });
+  Made made = table_job(across);
+  const double whole = run_made(made, "maxmin").breakdown.exposed_ep.value;
+  made.more = "disturbances: [{kind: expert-imbalance, tokens: " + across +
+              "}, {kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: 4}]\n";
+  const double slower = run_made(made, "maxmin").breakdown.exposed_ep.value / whole;
+  EXPECT_NEAR(slower, 4 * 0.97 * 0.88, 0.03 * 4);
+}
+
+// All traffic stays on its machine: the all-to-all of one machine's four ranks of as many bytes,
+// which sends each of the three others a quarter, as the table does.
+TEST(ExpertTokens, TrafficThatStaysOnItsMachineIsPricedThere) {
+  const Made made = table_job(table_where([](int i, int j) { return i / 4 == j / 4; }));
+  const model::Job job = job_of_made(made);
+  const model::NodeGroup& machine = job.cluster.groups.front();
+  const auto inside = group_topology({.ranks = 4, .ranks_per_node = 4}, machine.node, machine.gpu,
+                                     job.cluster.fabric, job.profile);
+  double by_hand = 0;
+  const model::JobProgram program = build_job_program(job_of_made(table_job("")));
+  for (const auto* ops :
+       {&program.stages[0].chunks[0].ops->forward, &program.stages[0].chunks[0].ops->backward}) {
+    for (const model::MicroOp& op : *ops) {
+      if (op.kind != model::MicroOpKind::Collective || op.group != GroupKind::Expert) continue;
+      by_hand += op.count * collective_time(op.collective, op.bytes, inside).time.value;
+    }
+  }
+  by_hand *= static_cast<double>(job.plan.num_micro_batches());
+  for (const char* network : {"analytic", "maxmin"}) {
+    const double exposed = run_made(made, network).breakdown.exposed_ep.value;
+    EXPECT_NEAR(exposed, by_hand, 0.01 * by_hand) << network;
+    const double even = run_made(table_job(""), network).breakdown.exposed_ep.value;
+    EXPECT_LT(exposed, 0.5 * even) << network;
+  }
+}
+
+// A table of equal numbers is no table.
+TEST(ExpertTokens, AnEvenTableChangesNothing) {
+  const Made made = table_job(table_where([](int, int) { return true; }));
+  for (const char* network : {"analytic", "maxmin"}) {
+    EXPECT_EQ(run_made(made, network).step_time.value,
+              run_made(table_job(""), network).step_time.value)
+        << network;
+  }
+}
+
 // An idle network gives the closed form, which has the busiest rank's all-to-all as well.
 TEST(ExpertTokens, IdleNetworkGivesTheClosedForm) {
   for (const std::string& imbalance : {std::string("factor: 2"), table_of(5, 3)}) {
