@@ -28,8 +28,9 @@ void read_kind(MapReader& reader, Fabric& fabric) {
 }
 
 // A count of switches or machines that this kind of fabric has.
-void read_count(MapReader& reader, const char* key, std::int64_t max, bool has_it, int& field) {
-  const auto count = reader.integer(key, {.min = 1, .max = max});
+void read_count(MapReader& reader, const char* key, std::int64_t max, bool has_it, int& field,
+                std::int64_t min = 1) {
+  const auto count = reader.integer(key, {.min = min, .max = max});
   if (!count) return;
   if (!has_it) {
     reader.error_at(*reader.find(key), key, "means nothing on this type of fabric",
@@ -63,10 +64,12 @@ void read_shape(MapReader& reader, const model::Cluster& cluster, Fabric& fabric
   const bool tree =
       fabric.kind == FabricKind::FatTree || fabric.kind == FabricKind::RailOptimizedFatTree;
   const bool groups = fabric.kind == FabricKind::Dragonfly;
-  read_count(reader, "levels", 3, tree, fabric.levels);
-  if (fabric.levels < 2) {
-    reader.error_at(*reader.find("levels"), "levels", "a tree of one level is a single switch",
+  const TreeNode* levels = reader.find("levels");
+  if (tree && levels != nullptr && levels->text == "1") {
+    reader.error_at(*levels, "levels", "a tree of one level is a single switch",
                     "2 or 3; or type: single-switch");
+  } else {
+    read_count(reader, "levels", 3, tree, fabric.levels, 2);
   }
   read_count(reader, "spines", 4096, tree || groups, fabric.spines);
   read_count(reader, "leaves_per_pod", 4096, tree || groups, fabric.leaves_per_pod);
@@ -90,12 +93,25 @@ void refuse_names(MapReader& parent) {
 
 // A file has switches and cables of its own.
 void refuse_shape(MapReader& reader) {
-  for (const char* key : {"type", "routing", "levels", "spines", "leaves_per_pod",
-                          "cores_per_spine", "nodes_per_leaf", "torus"}) {
+  const char* allowed = "from with oversubscription, uplink, switch_latency, sharp, bandwidth";
+  for (const char* key : {"type", "levels", "spines", "leaves_per_pod", "cores_per_spine",
+                          "nodes_per_leaf", "torus"}) {
     if (const TreeNode* node = reader.find(key)) {
-      reader.error_at(*node, key, "is what the file of from tells",
-                      "from with oversubscription, uplink, switch_latency, sharp, bandwidth");
+      reader.error_at(*node, key, "is what the file of from tells", allowed);
     }
+  }
+  if (const TreeNode* node = reader.find("routing")) {
+    reader.error_at(*node, "routing",
+                    "is not chosen with from: of equal ways between the file's switches each flow "
+                    "takes one by its hash",
+                    allowed);
+  }
+}
+
+void refuse_uplink(MapReader& reader) {
+  if (const TreeNode* node = reader.find("uplink")) {
+    reader.error_at(*node, "uplink", "means nothing without from",
+                    "from: topology.conf beside it; oversubscription, of a fabric by type");
   }
 }
 
@@ -117,6 +133,7 @@ void read_fabric(MapReader& parent, const std::string& folder, model::Cluster& c
   fabric.is_given = true;
   const bool from_file = reader.has("from");
   if (from_file) refuse_shape(reader);
+  if (!from_file) refuse_uplink(reader);
   if (!from_file) refuse_names(parent);
   if (!from_file) read_kind(reader, fabric);
   if (!from_file) read_shape(reader, cluster, fabric);

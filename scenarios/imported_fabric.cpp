@@ -171,6 +171,15 @@ model::Result<ToldFabric> told_by_infiniband(const std::string& path, const std:
 
 model::Result<ToldFabric> read_told_fabric(const std::string& path, Remarks& remarks) {
   MEGATWIN_TRY(const std::string text, read_file(path));
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) {
+    return model::fail({.file = path, .message = "is empty", .allowed = kWantedFabric});
+  }
+  if (text[first] == '<') {
+    return model::fail({.file = path,
+                        .message = "is XML, which tells of one machine and not of switches",
+                        .allowed = kWantedFabric});
+  }
   const bool infiniband =
       text.find("vendid=") != std::string::npos || text.find("caguid=") != std::string::npos;
   return infiniband ? told_by_infiniband(path, text, remarks) : told_by_slurm(path, text);
@@ -318,7 +327,13 @@ void read_switches(MapReader& fabric, const TreeNode* nodes, const std::string& 
                    model::Cluster& cluster, Remarks& remarks) {
   const TreeNode& at = *fabric.find("from");
   const auto uplink = fabric.read("uplink", parse_bandwidth);
+  if (uplink && fabric.has("oversubscription")) {
+    fabric.error_at(*fabric.find("uplink"), "uplink",
+                    "and oversubscription both say how wide the way up of a switch is",
+                    "one of uplink and oversubscription");
+  }
   if (!fabric.is_scalar(at, "from") || cluster.groups.empty()) return;
+  if (at.text.empty()) return fabric.error_at(at, "from", "names no file", kWantedFabric);
   model::Result<ToldFabric> told = read_told_fabric(resolved_path(at, folder), remarks);
   if (!told) {
     fabric.error_at(at, "from", quoted(at.text) + " cannot be read as a network", kWantedFabric);

@@ -1,9 +1,11 @@
 #include "scenarios/imported_machine.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -29,9 +31,52 @@ constexpr const char* kWanted = "an NCCL topology XML, or what nvidia-smi topo -
 struct Told {
   Topology topology;
   bool tells_nvlinks = true;
-  BytesPerSecond adapter;  // Of every adapter; 0: not told, or unlike.
+  std::set<BytesPerSecond> adapters;  // Rates.
   model::Diagnostics warnings;
 };
+
+// The same machine with its parts of this kind in this order, named by it.
+Topology reordered(const Topology& topology, VertexKind kind, const std::vector<VertexId>& order) {
+  Topology sorted;
+  std::map<VertexId, VertexId> new_id;
+  const auto add = [&](VertexId id, int position) {
+    model::Vertex vertex = topology.vertex(id);
+    vertex.position = position;
+    vertex.name = "n0/" + std::string(name_of(vertex.kind)) + std::to_string(position);
+    new_id[id] = sorted.add_vertex(std::move(vertex));
+  };
+  for (VertexId id; id.value < topology.num_vertices(); ++id.value) {
+    if (topology.vertex(id).kind != kind) add(id, topology.vertex(id).position);
+  }
+  for (std::size_t n = 0; n < order.size(); ++n) add(order[n], static_cast<int>(n));
+  for (model::LinkId id; id.value < topology.num_links(); ++id.value) {
+    model::Link link = topology.link(id);
+    link.from = new_id.at(link.from);
+    link.to = new_id.at(link.to);
+    sorted.add_link(link);
+  }
+  return sorted;
+}
+
+// GPU i is the device i of CUDA, where every GPU has a number of its own.
+void sort_gpus(const std::vector<std::optional<long>>& devices, Topology& topology) {
+  const std::set<std::optional<long>> known(devices.begin(), devices.end());
+  const auto num_gpus = static_cast<std::size_t>(topology.num_gpus());
+  if (devices.size() != num_gpus || known.size() != num_gpus) return;
+  if (known.contains(std::nullopt)) return;
+  if (std::is_sorted(devices.begin(), devices.end())) return;
+  std::vector<VertexId> order;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    order.push_back(topology.gpu({static_cast<int>(i)}));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](VertexId a, VertexId b) {
+    const auto device = [&](VertexId id) {
+      return devices[static_cast<std::size_t>(topology.vertex(id).position)];
+    };
+    return device(a) < device(b);
+  });
+  topology = reordered(topology, VertexKind::Gpu, order);
+}
 
 model::Result<Told> read_told(const std::string& path) {
   MEGATWIN_TRY(const std::string text, read_file(path));
@@ -44,11 +89,8 @@ model::Result<Told> read_told(const std::string& path) {
   Told told{.topology = std::move(xml.topology),
             .tells_nvlinks = xml.num_gpu_elements > 0,
             .warnings = std::move(xml.warnings)};
-  std::set<long> speeds;
-  for (const NcclTopology::Net& net : xml.nets) speeds.insert(net.megabits_per_second);
-  if (speeds.size() == 1 && *speeds.begin() > 0) {
-    told.adapter = {static_cast<double>(*speeds.begin()) * 1e6 / 8};
-  }
+  for (const NcclTopology::Net& net : xml.nets) told.adapters.insert(net.rate);
+  sort_gpus(xml.gpu_devices, told.topology);
   return told;
 }
 
@@ -92,30 +134,6 @@ std::vector<VertexId> sorted_adapters(const Topology& topology) {
   return sorted;
 }
 
-// The same machine with its adapters in that order, named by it.
-Topology with_sorted_adapters(const Topology& topology) {
-  const std::vector<VertexId> adapters = sorted_adapters(topology);
-  Topology sorted;
-  std::map<VertexId, VertexId> new_id;
-  const auto add = [&](VertexId id, int position) {
-    model::Vertex vertex = topology.vertex(id);
-    vertex.position = position;
-    vertex.name = "n0/" + std::string(name_of(vertex.kind)) + std::to_string(position);
-    new_id[id] = sorted.add_vertex(std::move(vertex));
-  };
-  for (VertexId id; id.value < topology.num_vertices(); ++id.value) {
-    if (topology.vertex(id).kind != VertexKind::Nic) add(id, topology.vertex(id).position);
-  }
-  for (std::size_t n = 0; n < adapters.size(); ++n) add(adapters[n], static_cast<int>(n));
-  for (model::LinkId id; id.value < topology.num_links(); ++id.value) {
-    model::Link link = topology.link(id);
-    link.from = new_id.at(link.from);
-    link.to = new_id.at(link.to);
-    sorted.add_link(link);
-  }
-  return sorted;
-}
-
 // The node's adapters on the switches of their GPUs.
 void add_adapters(const model::Node& node, const model::Gpu& gpu, Topology& topology) {
   const std::vector<VertexId> gpus = topology.machine(0).gpus;
@@ -138,19 +156,34 @@ void add_adapters(const model::Node& node, const model::Gpu& gpu, Topology& topo
   }
 }
 
+// A machine's adapters are as fast as each other here.
+void take_rates(const TreeNode& at, const std::set<BytesPerSecond>& rates, model::Node& node,
+                Remarks& remarks) {
+  if (rates.size() == 1) node.nic_per_direction = *rates.begin();
+  if (rates.size() < 2) return;
+  char text[160];
+  std::snprintf(text, sizeof text,
+                ": its adapters are of %.4g to %.4g Gbit/s; all are taken to be as fast as those "
+                "of %s, %.4g Gbit/s; nic_bandwidth beside it says otherwise",
+                8e-9 * rates.begin()->value, 8e-9 * rates.rbegin()->value, node.name.c_str(),
+                8e-9 * node.nic_per_direction.value);
+  remarks.warnings.push_back(at.text + text);
+}
+
 }  // namespace
 
 void read_inside(MapReader& reader, const std::string& folder, model::NodeGroup& group,
                  Remarks& remarks) {
   const TreeNode* at = reader.find("topology");
   if (at == nullptr || !reader.is_scalar(*at, "topology")) return;
+  if (at->text.empty()) return reader.error_at(*at, "topology", "names no file", kWanted);
   model::Result<Told> told = read_told(resolved_path(*at, folder));
   if (!told) {
     reader.error_at(*at, "topology", quoted(at->text) + " cannot be read as a machine", kWanted);
     return reader.context().append(told.error());
   }
   model::Node& node = group.node;
-  Topology topology = with_sorted_adapters(told->topology);
+  Topology topology = reordered(told->topology, VertexKind::Nic, sorted_adapters(told->topology));
   const int adapters =
       topology.num_machines() > 0 ? static_cast<int>(topology.machine(0).nics.size()) : 0;
   const auto unlike = [&](int found, int wanted, const char* what, const char* key) {
@@ -176,16 +209,15 @@ void read_inside(MapReader& reader, const std::string& folder, model::NodeGroup&
     remarks.assumptions.push_back(at->text + " tells of no NVLinks: those of " + node.name +
                                   " are taken.");
   }
-  if (told->adapter.value > 0 && !reader.has("nic_bandwidth")) {
-    node.nic_per_direction = told->adapter;
-  }
+  if (!reader.has("nic_bandwidth")) take_rates(*at, told->adapters, node, remarks);
   if (model::Diagnostics faults = topology.check(); !faults.empty()) {
     for (model::Diagnostic& fault : faults) fault.file = at->text;
     return reader.context().append(faults);
   }
   for (const model::Diagnostic& warning : told->warnings) {
     remarks.warnings.push_back(
-        at->text + (warning.line > 0 ? ":" + std::to_string(warning.line) : std::string()) + ": " +
+        at->text + (warning.line > 0 ? ":" + std::to_string(warning.line) : std::string()) +
+        (warning.column > 0 ? ":" + std::to_string(warning.column) : std::string()) + ": " +
         warning.message);
   }
   node.inside = std::make_shared<const Topology>(std::move(topology));

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
+#include <set>
 
 #include "scenarios/document.h"
 #include "scenarios/xml_reader.h"
@@ -22,6 +22,7 @@ using model::VertexKind;
 // Below this a link in front of a GPU or an adapter is no real slot.
 constexpr BytesPerSecond kSlowest{1e9};
 constexpr double kNetDefaultMegabits = 10000;
+constexpr int kNvlinksMax = 64, kSlotLanesMax = 32;
 
 // Decimal or 0x, as NCCL's strtol with base 0 takes it; nothing else.
 std::optional<long> integer(const std::string& text) {
@@ -70,6 +71,18 @@ std::string in_gigabytes(BytesPerSecond bandwidth) {
   return text;
 }
 
+// 100 Mbit/s a lane of this speed of a link, in kvDictPciGen's words; nothing of an unknown one.
+std::optional<double> units_of_speed(std::string_view link_speed) {
+  constexpr std::pair<double, double> kGenerations[] = {{2.5, 15}, {5, 30},   {8, 60},
+                                                        {16, 120}, {32, 240}, {64, 480}};
+  double rate = 0;
+  std::from_chars(link_speed.data(), link_speed.data() + link_speed.size(), rate);
+  for (const auto& [gigatransfers, units] : kGenerations) {
+    if (rate == gigatransfers) return units;
+  }
+  return std::nullopt;
+}
+
 class NcclReader {
  public:
   explicit NcclReader(const std::string& file) : file_(file) {}
@@ -96,13 +109,48 @@ class NcclReader {
     const XmlElement* element;
     VertexId gpu;
     long sm;
+    int count;
   };
 
   void warn(const XmlElement& at, std::string message) {
     result_.warnings.push_back({.severity = model::Diagnostic::Severity::Warning,
                                 .file = file_,
                                 .line = at.line,
+                                .column = at.column,
                                 .message = std::move(message)});
+  }
+
+  void refuse(const XmlElement& at, const char* key, std::string message, std::string allowed) {
+    faults_.push_back({.file = file_,
+                       .line = at.line,
+                       .column = at.column,
+                       .key = at.name + "." + key,
+                       .message = std::move(message),
+                       .allowed = std::move(allowed)});
+  }
+
+  // Of every text once, at its first place.
+  void warn_once(const XmlElement& at, const std::string& message) {
+    if (said_.insert(message).second) warn(at, message);
+  }
+
+  // Of what must be there once; empty or missing is not told.
+  void warn_of_second(const XmlElement& at, const char* key, std::map<std::string, int>& lines,
+                      const std::string& consequence) {
+    const std::string name = at.attribute_or(key, "");
+    if (name.empty()) return;
+    const auto [known, added] = lines.emplace(name, at.line);
+    if (added) return;
+    warn(at, "<" + at.name + "> with " + key + " " + quoted(name) + " is in line " +
+                 std::to_string(known->second) + " already" + consequence);
+  }
+
+  int num_links(const XmlElement& link) {
+    const long count = number(link, "count").value_or(1);
+    if (count >= 0 && count <= kNvlinksMax) return static_cast<int>(count);
+    refuse(link, "count", std::to_string(count) + " links are not what a GPU has",
+           "0 to " + std::to_string(kNvlinksMax));
+    return 0;
   }
 
   std::optional<long> number(const XmlElement& at, const char* key) {
@@ -110,11 +158,8 @@ class NcclReader {
     if (!text || text->empty()) return std::nullopt;
     const auto value = integer(*text);
     if (!value) {
-      faults_.push_back({.file = file_,
-                         .line = at.line,
-                         .key = at.name + "." + key,
-                         .message = quoted(*text) + " is no whole number",
-                         .allowed = "decimal digits, or hexadecimal after 0x"});
+      refuse(at, key, quoted(*text) + " is no whole number",
+             "decimal digits, or hexadecimal after 0x");
     }
     return value;
   }
@@ -146,9 +191,10 @@ class NcclReader {
     const std::string pci_class = element.attribute_or("class", "null").substr(0, 8);
     ++result_.pci_by_class[pci_class];
     const VertexId self = add(kind_of_class(pci_class));
+    warn_of_second(element, "busid", bus_lines_, ": NVLinks that name it lead to the last");
     by_bus_[element.attribute_or("busid", "")] = self;
     const std::string speed = element.attribute_or("link_speed", "");
-    const long width = number(element, "link_width").value_or(0);
+    const long width = width_of(element, speed);
     const BytesPerSecond bandwidth = pci_bandwidth(speed, static_cast<int>(width));
     if (bandwidth < kSlowest) {
       warn(element, "the link of " + element.attribute_or("busid", "a bridge") + " is '" + speed +
@@ -164,15 +210,37 @@ class NcclReader {
     }
   }
 
+  // Lanes of a slot. An empty speed or a width of 0 is what a container without sysfs tells.
+  long width_of(const XmlElement& element, const std::string& speed) {
+    const long width = number(element, "link_width").value_or(0);
+    if (width < 0 || width > kSlotLanesMax) {
+      refuse(element, "link_width", std::to_string(width) + " lanes are not what a slot has",
+             "1 to " + std::to_string(kSlotLanesMax) + "; 0 where it is not known");
+      return 0;
+    }
+    if (!units_of_speed(speed)) {
+      warn_once(element, speed.empty() ? "a link tells no speed: 8 GT/s is taken, as NCCL does"
+                                       : quoted(speed) +
+                                             " is no speed of PCIe: 8 GT/s is taken, as NCCL does");
+    }
+    if (width == 0) warn_once(element, "a link tells no width: 16 lanes are taken, as NCCL does");
+    return width;
+  }
+
   void read_gpu(const XmlElement& element, VertexId self) {
     ++result_.num_gpu_elements;
     const long sm = number(element, "sm").value_or(0);
     result_.sms.insert(element.attribute_or("sm", ""));
+    warn_of_second(element, "dev", gpu_lines_, ": GPUs are taken in the order of the file");
+    const auto place = static_cast<std::size_t>(result_.topology.vertex(self).position);
+    result_.gpu_devices.resize(std::max(result_.gpu_devices.size(), place + 1));
+    result_.gpu_devices[place] = number(element, "dev");
     int total = 0;
     for (const XmlElement& link : element.children) {
       if (link.name != "nvlink" && link.name != "xgmi") continue;
-      total += static_cast<int>(std::clamp(number(link, "count").value_or(1), 0L, 1000L));
-      lanes_.push_back({&link, self, sm});
+      const int count = num_links(link);
+      total += count;
+      lanes_.push_back({&link, self, sm, count});
     }
     result_.lanes_by_gpu[element.attribute_or("dev", "")] = total;
   }
@@ -182,17 +250,19 @@ class NcclReader {
     for (const XmlElement& net : element.children) {
       if (net.name != "net") continue;
       const long speed = number(net, "speed").value_or(0);
-      result_.nets.push_back({net.attribute_or("name", ""), speed});
+      const double megabits = speed > 0 ? static_cast<double>(speed) : kNetDefaultMegabits;
+      const BytesPerSecond rate{megabits * 1e6 / 8};
+      result_.nets.push_back({net.attribute_or("name", ""), speed, rate});
       if (speed <= 0) {
         warn(net, "the adapter " + net.attribute_or("name", "without a name") +
-                      " has no speed: NCCL takes 10 Gbit/s");
+                      " has no speed: 10 Gbit/s is taken, as NCCL does");
+      }
+      if (net.attribute_or("port", "1") == "1") {
+        warn_of_second(net, "name", net_lines_, ": both are taken");
       }
       if (device) continue;
-      const double megabits = speed > 0 ? static_cast<double>(speed) : kNetDefaultMegabits;
-      result_.topology.add_cable({.from = add(VertexKind::Nic),
-                                  .to = above,
-                                  .bandwidth = {megabits * 1e6 / 8},
-                                  .kind = LinkKind::Pcie});
+      result_.topology.add_cable(
+          {.from = add(VertexKind::Nic), .to = above, .bandwidth = rate, .kind = LinkKind::Pcie});
     }
   }
 
@@ -209,8 +279,7 @@ class NcclReader {
     std::optional<VertexId> nvswitch;
     std::map<VertexId, BytesPerSecond> to_switch;
     for (const Lanes& lanes : lanes_) {
-      const long count = std::clamp(number(*lanes.element, "count").value_or(1), 0L, 1000L);
-      const BytesPerSecond width = static_cast<double>(count) * lane_bandwidth(lanes.sm);
+      const BytesPerSecond width = lanes.count * lane_bandwidth(lanes.sm);
       const auto target = by_bus_.find(lanes.element->attribute_or("target", ""));
       const bool to_gpu = target != by_bus_.end() &&
                           result_.topology.vertex(target->second).kind == VertexKind::Gpu;
@@ -218,7 +287,7 @@ class NcclReader {
         to_switch[lanes.gpu] += width;
       } else if (target->second == lanes.gpu) {
         warn(*lanes.element, "an NVLink of a GPU to itself is left out");
-      } else if (count > 0) {
+      } else if (lanes.count > 0) {
         // The other direction is told of by the other GPU.
         result_.topology.add_link({.from = lanes.gpu,
                                    .to = target->second,
@@ -239,6 +308,8 @@ class NcclReader {
   model::Diagnostics faults_;
   std::vector<VertexId> sockets_;
   std::map<std::string, VertexId> by_bus_;
+  std::map<std::string, int> bus_lines_, gpu_lines_, net_lines_;  // Where each was first.
+  std::set<std::string> said_;
   std::vector<Lanes> lanes_;
   std::array<int, 9> count_{};  // By VertexKind.
 };
@@ -246,19 +317,14 @@ class NcclReader {
 model::Diagnostic other_root(const std::string& file, const XmlElement& root, const char* wanted) {
   std::string what = "its root is <" + root.name + ">";
   if (root.name == "topology") what += ", which is hwloc's, not NCCL's";
-  return {.file = file, .line = root.line, .message = what, .allowed = wanted};
+  return {
+      .file = file, .line = root.line, .column = root.column, .message = what, .allowed = wanted};
 }
 
 }  // namespace
 
 BytesPerSecond pci_bandwidth(std::string_view link_speed, int link_width) {
-  constexpr std::pair<double, double> kGenerations[] = {{2.5, 15}, {5, 30},   {8, 60},
-                                                        {16, 120}, {32, 240}, {64, 480}};
-  double rate = 0, per_lane = 60;
-  std::from_chars(link_speed.data(), link_speed.data() + link_speed.size(), rate);
-  for (const auto& [gigatransfers, units] : kGenerations) {
-    if (rate == gigatransfers) per_lane = units;
-  }
+  const double per_lane = units_of_speed(link_speed).value_or(60);
   return {(link_width > 0 ? link_width : 16) * per_lane / 80 * 1e9};
 }
 

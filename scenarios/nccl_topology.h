@@ -5,6 +5,7 @@
 #define MEGATWIN_SCENARIOS_NCCL_TOPOLOGY_H_
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,19 +25,23 @@ struct NcclTopology {
   struct Net {
     std::string name;
     long megabits_per_second = 0;
+    model::BytesPerSecond rate;  // Where no speed is told what NCCL takes, 10 Gbit/s.
   };
   std::vector<Net> nets;
   int num_gpu_elements = 0;                 // <gpu>; files of vendors hold only the PCI devices.
   int num_gpu_devices = 0;                  // PCI devices of a GPU's class.
   std::map<std::string, int> pci_by_class;  // First six hex digits; "null" without.
   std::map<std::string, int> lanes_by_gpu;  // NVLink or xGMI, by the element's dev.
+  std::vector<std::optional<long>> gpu_devices;  // By GPU of `topology`: its dev.
   std::set<std::string> sms;
   int max_pci_nesting = 0;
   model::Topology topology;  // Of one machine; without a GPU when the file tells of none.
   model::Diagnostics warnings;
 };
 
-// Errors: not XML, another root (what it is then), integers that are none.
+// Errors: not XML, another root (what it is then), integers that are none, numbers of links that
+// no GPU has. Warnings: slots too slow to be real, speeds and widths that are none, adapters
+// without a speed, bus addresses, devices and adapters that are there twice.
 model::Result<NcclTopology> parse_nccl_topology(const std::string& file, std::string_view text);
 
 struct NcclGraph {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -68,11 +69,14 @@ std::vector<std::string> split_glued(const std::string& word) {
   return parts;
 }
 
+bool is_nvlinks(const std::string& cell) {
+  return cell.size() > 2 && cell.starts_with("NV") &&
+         std::all_of(cell.begin() + 2, cell.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
 bool is_relation(const std::string& cell) {
   static const std::set<std::string> kWords = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC"};
   if (kWords.count(cell) > 0) return true;
-  return cell.size() > 2 && cell.starts_with("NV") &&
-         std::all_of(cell.begin() + 2, cell.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return is_nvlinks(cell);
 }
 bool is_peer_state(const std::string& cell) {
   return cell == "OK" || cell == "NS" || cell == "CNS" || cell == "GNS" || cell == "TNS" ||
@@ -81,6 +85,18 @@ bool is_peer_state(const std::string& cell) {
 
 int links_of(const std::string& cell) {
   return cell.starts_with("NV") ? std::atoi(cell.c_str() + 2) : 0;
+}
+bool is_possible(const std::string& cell) {
+  if (!is_nvlinks(cell)) return true;
+  return cell.size() < 6 && links_of(cell) >= 1 && links_of(cell) <= kLinksMax;
+}
+
+// Two names of one relation are none.
+bool same_relation(const std::string& there, const std::string& back) {
+  const auto kind = [](const std::string& cell) {
+    return is_nvlinks(cell) ? "NV" : cell == "SOC" ? "SYS" : cell;
+  };
+  return kind(there) == kind(back);
 }
 
 // Which devices stand together under one PCIe switch, and which under one socket.
@@ -130,11 +146,48 @@ class MatrixReader {
                           .message = "has " + std::to_string(result_.cells.size()) + " rows for " +
                                      std::to_string(result_.gpus.size()) + " GPUs"});
     }
+    if (auto fault = unlike_ways()) return model::fail(*std::move(fault));
     build();
     return std::move(result_);
   }
 
  private:
+  // What one GPU is to another the other is to it. Behind an NVSwitch each tells of its own
+  // NVLinks.
+  std::optional<model::Diagnostic> unlike_ways() {
+    const std::size_t n = result_.gpus.size();
+    for (std::size_t b = 0; b < n; ++b) {
+      for (std::size_t a = 0; a < b; ++a) {
+        const std::string &there = result_.cells[a][b], &back = result_.cells[b][a];
+        if (same_relation(there, back) && (is_switched() || links_of(there) == links_of(back)))
+          continue;
+        return model::Diagnostic{.file = file_,
+                                 .line = lines_[b],
+                                 .message = result_.gpus[b] + " is " + back + " to " +
+                                            result_.gpus[a] + ", which is " + there +
+                                            " to it in "
+                                            "line " +
+                                            std::to_string(lines_[a]),
+                                 .allowed = "the same both ways"};
+      }
+    }
+    return std::nullopt;
+  }
+
+  // NVSwitch machines show all of a GPU's links towards every peer; on others the row adds up.
+  bool is_switched() const {
+    const std::size_t n = result_.gpus.size();
+    int least = 1000, most = 0;
+    for (std::size_t a = 0; a < n; ++a) {
+      for (std::size_t b = 0; b < n; ++b) {
+        if (a == b) continue;
+        least = std::min(least, links_of(result_.cells[a][b]));
+        most = std::max(most, links_of(result_.cells[a][b]));
+      }
+    }
+    return least > 0 && n > 2 && most * static_cast<int>(n - 1) > kLinksMax;
+  }
+
   model::Diagnostic peer_matrix(int line) const {
     return {
         .file = file_,
@@ -179,6 +232,14 @@ class MatrixReader {
                     .source_line = line}};
         return false;
       }
+      if (!is_possible(words[at])) {
+        faults_ = {{.file = file_,
+                    .line = number,
+                    .message = quoted(words[at]) + " are not as many NVLinks as a GPU has",
+                    .allowed = "NV1 to NV" + std::to_string(kLinksMax),
+                    .source_line = line}};
+        return false;
+      }
       cells.push_back(words[at]);
     }
     if (cells.size() < result_.gpus.size()) {
@@ -186,6 +247,17 @@ class MatrixReader {
       return false;
     }
     cells.resize(wanted, "SYS");
+    const std::string& wanted_name = result_.gpus[std::min(lines_.size(), result_.gpus.size() - 1)];
+    if (words[0] != wanted_name) {
+      faults_ = {
+          {.file = file_,
+           .line = number,
+           .message = "is the row of " + words[0] + " where that of " + wanted_name + " is due",
+           .allowed = "every GPU of the header once, in its order",
+           .source_line = line}};
+      return false;
+    }
+    lines_.push_back(number);
     result_.cells.push_back(std::move(cells));
     result_.cpu_affinity.push_back(at < words.size() ? words[at] : "");
     return true;
@@ -251,19 +323,16 @@ class MatrixReader {
     }
   }
 
-  // NVSwitch machines show all of a GPU's links towards every peer; on others the row adds up.
   void add_nvlink(const std::vector<VertexId>& devices) {
     const std::size_t n = result_.gpus.size();
-    int least = 1000, most = 0;
+    int most = 0;
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = 0; b < n; ++b) {
-        if (a == b) continue;
-        least = std::min(least, links_of(result_.cells[a][b]));
-        most = std::max(most, links_of(result_.cells[a][b]));
+        if (a != b) most = std::max(most, links_of(result_.cells[a][b]));
       }
     }
     if (most == 0) return;
-    result_.nvswitch = least > 0 && n > 2 && most * static_cast<int>(n - 1) > kLinksMax;
+    result_.nvswitch = is_switched();
     if (!result_.nvswitch) {
       for (std::size_t a = 0; a < n; ++a) {
         for (std::size_t b = 0; b < n; ++b) {
@@ -298,6 +367,7 @@ class MatrixReader {
   const std::string& file_;
   NvidiaSmiTopology result_;
   model::Diagnostics faults_;
+  std::vector<int> lines_;  // By row.
 };
 
 }  // namespace

@@ -32,19 +32,24 @@ std::string path_from(const TreeNode& node, const std::string& folder) {
   return folder + "/" + node.text;
 }
 
-void read_side(MapReader& reader, const char* key, model::DecoupledSide& side) {
+void read_side(MapReader& reader, const char* key, bool has_cluster, model::DecoupledSide& side) {
   const TreeNode* node = reader.find(key);
   if (node == nullptr) return;
   MapReader nested(reader.context(), *node, reader.path_of(key));
   read_size(nested, "tensor", side.tensor, {.min = 1, .max = 4096});
   read_size(nested, "instances", side.instances, {.min = 1, .max = 4096});
   read_size(nested, "nodes", side.group, {.min = 0, .max = 1'000'000});
+  if (const TreeNode* nodes = nested.find("nodes"); nodes != nullptr && !has_cluster) {
+    nested.error_at(*nodes, "nodes",
+                    "is the number of an entry of cluster.nodes, and no cluster is given",
+                    "cluster with nodes, or no nodes here");
+  }
   nested.finish();
 }
 
-void read_decoupled(MapReader& reader, model::DecoupledPlan& plan) {
-  read_side(reader, "forward", plan.forward);
-  read_side(reader, "backward", plan.backward);
+void read_decoupled(MapReader& reader, bool has_cluster, model::DecoupledPlan& plan) {
+  read_side(reader, "forward", has_cluster, plan.forward);
+  read_side(reader, "backward", has_cluster, plan.backward);
   if (const auto ships =
           reader.choice<bool>("feed", {{"stage-input", false}, {"activations", true}})) {
     plan.ship_activations = *ships;
@@ -105,7 +110,8 @@ void read_live_activations(MapReader& reader, Plan& plan) {
   }
 }
 
-void read_map(MapReader& reader, const std::string& folder, Plan& plan, Remarks& remarks) {
+void read_map(MapReader& reader, const std::string& folder, bool has_cluster, Plan& plan,
+              Remarks& remarks) {
   std::optional<ScheduleKind> schedule;
   if (const TreeNode* node = reader.find("schedule")) {
     schedule = reader.word<ScheduleKind>(*node, "schedule", kSchedules);
@@ -124,7 +130,7 @@ void read_map(MapReader& reader, const std::string& folder, Plan& plan, Remarks&
   read_size(reader, "receive_slots", plan.receive_slots, {.min = 0, .max = 1'000'000});
   read_live_activations(reader, plan);
   if (reader.has("order_file")) read_orders(reader, folder, plan);
-  if (schedule == ScheduleKind::Decoupled) read_decoupled(reader, plan.decoupled);
+  if (schedule == ScheduleKind::Decoupled) read_decoupled(reader, has_cluster, plan.decoupled);
   if (schedule == ScheduleKind::OrderFile) {
     reader.require("order_file", kOrderFile);
   }
@@ -150,7 +156,7 @@ void read_policy(MapReader& scenario, const std::string& folder, Plan& plan, Rem
   }
   MapReader reader(scenario.context(), node == nullptr ? kNothing : *node,
                    scenario.path_of("policy"));
-  read_map(reader, folder, plan, remarks);
+  read_map(reader, folder, scenario.has("cluster"), plan, remarks);
 }
 
 }  // namespace megatwin::scenarios

@@ -107,6 +107,7 @@ class PlatformReader {
     faults_.push_back(
         {.file = file_,
          .line = element.line,
+         .column = element.column,
          .key = "link.bandwidth",
          .message = "the link " + quoted(element.attribute_or("id", "")) + " has no bandwidth",
          .allowed = "a number above 0 with its unit"});
@@ -124,6 +125,7 @@ class PlatformReader {
       faults_.push_back(
           {.file = file_,
            .line = step->line,
+           .column = step->column,
            .key = "link_ctn.id",
            .message = "a route crosses the link " + quoted(id) + ", which is not described"});
     }
@@ -145,6 +147,7 @@ class PlatformReader {
     platform_.warnings.push_back({.severity = model::Diagnostic::Severity::Warning,
                                   .file = file_,
                                   .line = zone.line,
+                                  .column = zone.column,
                                   .message = std::to_string(hosts.size()) + " hosts of the zone " +
                                              quoted(zone.attribute_or("id", "")) +
                                              " have no route, such as " + quoted(hosts.front())});
@@ -160,6 +163,7 @@ class PlatformReader {
     model::Diagnostic fault = value.error().front();
     fault.file = file_;
     fault.line = at.line;
+    fault.column = at.column;
     fault.key = at.name + "." + key;
     faults_.push_back(std::move(fault));
     return {};
@@ -179,6 +183,7 @@ class PlatformReader {
     if (held == result.num_hosts) return result;
     faults_.push_back({.file = file_,
                        .line = element.line,
+                       .column = element.column,
                        .key = "cluster.topo_parameters",
                        .message = result.topology + " " + quoted(result.parameters) + " holds " +
                                   std::to_string(held) + " hosts, the radical names " +
@@ -270,6 +275,7 @@ model::Result<SimgridPlatform> parse_simgrid_platform(const std::string& file,
   if (root.name != "platform") {
     return model::fail({.file = file,
                         .line = root.line,
+                        .column = root.column,
                         .message = "its root is <" + root.name + ">",
                         .allowed = "SimGrid's <platform>"});
   }

@@ -20,9 +20,14 @@ class LineCounter {
       if (text[i] == '\n') ends_.push_back(static_cast<std::ptrdiff_t>(i));
     }
   }
-  int line_of(std::ptrdiff_t offset) const {
-    return 1 +
-           static_cast<int>(std::lower_bound(ends_.begin(), ends_.end(), offset) - ends_.begin());
+  struct Place {
+    int line, column;
+  };
+  Place place_of(std::ptrdiff_t offset) const {
+    const auto next = std::lower_bound(ends_.begin(), ends_.end(), offset);
+    const std::ptrdiff_t before = next == ends_.begin() ? -1 : *(next - 1);
+    return {.line = 1 + static_cast<int>(next - ends_.begin()),
+            .column = static_cast<int>(offset - before)};
   }
 
  private:
@@ -32,7 +37,9 @@ class LineCounter {
 bool convert(const pugi::xml_node& from, const LineCounter& lines, int level, XmlElement& to) {
   if (level > kLevelsMax) return false;
   to.name = from.name();
-  to.line = lines.line_of(from.offset_debug());
+  const auto [line, column] = lines.place_of(from.offset_debug());
+  to.line = line;
+  to.column = column;
   for (const pugi::xml_attribute& a : from.attributes())
     to.attributes.emplace_back(a.name(), a.value());
   for (const pugi::xml_node& child : from.children()) {
@@ -63,8 +70,10 @@ model::Result<XmlElement> parse_xml(const std::string& file, std::string_view te
   pugi::xml_document document;
   const pugi::xml_parse_result parsed = document.load_buffer(text.data(), text.size());
   if (!parsed) {
+    const auto [line, column] = lines.place_of(parsed.offset);
     return model::fail({.file = file,
-                        .line = lines.line_of(parsed.offset),
+                        .line = line,
+                        .column = column,
                         .message = std::string("is no XML: ") + parsed.description()});
   }
   XmlElement root;

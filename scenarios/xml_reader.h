@@ -1,4 +1,4 @@
-// XML text to a tree of elements that remember their line, by pugixml. Nothing here knows what the
+// XML text to a tree of elements that remember their place, by pugixml. Nothing here knows what the
 // elements mean. Comments, processing instructions and DOCTYPE are left out. Never throws.
 #ifndef MEGATWIN_SCENARIOS_XML_READER_H_
 #define MEGATWIN_SCENARIOS_XML_READER_H_
@@ -15,7 +15,7 @@ namespace megatwin::scenarios {
 
 struct XmlElement {
   std::string name;
-  int line = 0;  // From 1.
+  int line = 0, column = 0;  // Of its name, from 1.
   std::vector<std::pair<std::string, std::string>> attributes;
   std::vector<XmlElement> children;
 
@@ -24,7 +24,7 @@ struct XmlElement {
   std::string attribute_or(std::string_view key, std::string_view other) const;
 };
 
-// The root element. Errors: not text; not XML (with the line); more than 256 levels.
+// The root element. Errors: not text; not XML (with line and column); more than 256 levels.
 model::Result<XmlElement> parse_xml(const std::string& file, std::string_view text);
 
 }  // namespace megatwin::scenarios

@@ -9,7 +9,6 @@
 
 #include "model/counted.h"
 #include "model/rank_layout.h"
-#include "sim/flapping.h"
 #include "sim/job_network.h"
 
 namespace megatwin::sim {
@@ -140,9 +139,8 @@ class Chain {
     };
     if (std::any_of(disturbed_.links.begin(), disturbed_.links.end(), ends)) return;
     // Down at times, it has no room then, however much it has on average.
-    const bool goes_down = d.kind == DisturbanceKind::FlappingLink &&
-                           flaps_before(d, disturbed_.result.makespan).value_or(0) > 0;
-    if (goes_down && disturbed_.sends_over[number]) return;
+    const bool counted = !disturbed_.flaps.empty() && disturbed_.flaps[number];
+    if (counted && disturbed_.sends_over[number]) return;
     lines_.push_back("the cable from " + d.at + " to " + d.to +
                      (disturbed_.sends_over[number]
                           ? " is not among the links that delay this job most: what is left has "

@@ -75,7 +75,8 @@ class Round {
   // Other jobs' traffic, which outlasts the round.
   void add_other_jobs() {
     for (const JobNetwork::Background& other : network_.background()) {
-      others_.push_back(ways_.add({{other.route, other.rate}},
+      const double uptime = uptime_of(network_.topology(), other.route);
+      others_.push_back(ways_.add({{other.route, other.rate, uptime}},
                                   {.kind = FlowUser::Kind::Background, .rank = other.from}));
     }
   }
@@ -121,8 +122,10 @@ class Round {
   void add_user(const JobNetwork::Way& way, const GroupLane& lane, int stage) {
     const FlowUser user{
         .kind = FlowUser::Kind::Group, .group = kind_, .stage = stage, .rank = lane.key.from};
-    users_.emplace_back(ways_.add({{way.route, std::min(lane.rate, way.undisturbed)}}, user),
-                        groups_.size() - 1);
+    const double uptime = uptime_of(network_.topology(), way.route);
+    users_.emplace_back(
+        ways_.add({{way.route, std::min(lane.rate, way.undisturbed), uptime}}, user),
+        groups_.size() - 1);
   }
 
   // Those that wait for a group, each once.

@@ -11,6 +11,7 @@
 #include "model/assert.h"
 #include "model/topology/fabric_topology.h"
 #include "sim/failures.h"
+#include "sim/flapping.h"
 
 namespace megatwin::sim {
 namespace {
@@ -41,6 +42,14 @@ model::Diagnostics no_part(const Disturbance& disturbance, const std::string& wh
            .message = to_text(disturbance) + ": the cluster has no " + what,
            .allowed = "names as 'megatwin topology show' prints them, such as n0/gpu0, n0/nic1, "
                       "rail0/leaf0"}};
+}
+
+model::Diagnostics never_up(const std::vector<Disturbance>& flapping) {
+  std::string all;
+  for (const Disturbance& d : flapping) all += (all.empty() ? "" : " and ") + to_text(d);
+  return {{.key = "disturbances",
+           .message = all + ": together the cable is never up",
+           .allowed = "outages that leave time between them, or one with an end"}};
 }
 
 int number_after(std::string_view& text) {
@@ -142,18 +151,11 @@ void JobNetwork::narrow(LinkId link, double factor) {
 
 model::Diagnostics JobNetwork::apply(const Disturbance& d) {
   switch (d.kind) {
-    case DisturbanceKind::SlowLink:
-    case DisturbanceKind::FlappingLink: {
-      // As planned: its adapter may be dead now, and then nothing is left to slow.
-      const LinkId there = pristine_.find_link(d.at, d.to), back = pristine_.find_link(d.to, d.at);
-      if (there.value < 0 || back.value < 0) {
-        return no_part(d, "cable from " + d.at + " to " + d.to);
-      }
-      const double factor =
-          d.kind == DisturbanceKind::SlowLink ? d.factor : 1 / (1 - ratio(d.down / d.period));
-      narrow(there, factor);
-      narrow(back, factor);
-      return {};
+    case DisturbanceKind::SlowLink: {
+      const std::vector<LinkId> cable = planned_cable(d);
+      for (const LinkId link : cable) narrow(link, d.factor);
+      return cable.empty() ? no_part(d, "cable from " + d.at + " to " + d.to)
+                           : model::Diagnostics{};
     }
     case DisturbanceKind::PcieWidth: {
       const VertexId at = vertex_of(disturbed_, d.at);
@@ -178,12 +180,49 @@ model::Diagnostics JobNetwork::apply(const Disturbance& d) {
       links_disturbed_ = true;
       return {};
     }
+    case DisturbanceKind::FlappingLink:  // See apply_flaps().
     case DisturbanceKind::SlowGpu:
     case DisturbanceKind::Background:
     case DisturbanceKind::Jitter:
     case DisturbanceKind::ExpertImbalance:
     case DisturbanceKind::SlowStorage:
       return {};
+  }
+  return {};
+}
+
+std::vector<LinkId> JobNetwork::planned_cable(const Disturbance& d) const {
+  const LinkId there = pristine_.find_link(d.at, d.to), back = pristine_.find_link(d.to, d.at);
+  if (there.value < 0 || back.value < 0) return {};
+  return {there, back};
+}
+
+model::Diagnostics JobNetwork::apply_flaps(const model::Job& job, model::Instant now) {
+  std::map<std::pair<std::string, std::string>, std::vector<Disturbance>> by_cable;
+  for (const Disturbance& d : job.disturbances) {
+    if (d.kind == DisturbanceKind::FlappingLink && d.holds_at(now)) {
+      by_cable[cable_of(d)].push_back(d);
+    }
+  }
+  for (const auto& [ends, flapping] : by_cable) {
+    const std::vector<LinkId> cable = planned_cable(flapping.front());
+    if (cable.empty()) {
+      return no_part(flapping.front(), "cable from " + ends.first + " to " + ends.second);
+    }
+    const bool down = std::any_of(flapping.begin(), flapping.end(), is_outage);
+    const double uptime = down ? 0 : mean_uptime(flapping);
+    const bool ends_once = std::any_of(flapping.begin(), flapping.end(),
+                                       [](const Disturbance& d) { return d.until.has_value(); });
+    if (uptime <= 0 && !ends_once) return never_up(flapping);
+    for (const LinkId link : cable) {
+      if (uptime > 0) {
+        narrow(link, 1 / uptime);
+        disturbed_.set_uptime(link, uptime);
+      } else {
+        narrow(link, 1);
+        disturbed_.set_bandwidth(link, pristine_.link(link).bandwidth / kDownFactor);
+      }
+    }
   }
   return {};
 }
@@ -262,6 +301,9 @@ model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& j
     if (!disturbance.holds_at(now)) continue;
     model::Diagnostics faults = network->apply(disturbance);
     if (!faults.empty()) return model::fail(std::move(faults));
+  }
+  if (model::Diagnostics faults = network->apply_flaps(job, now); !faults.empty()) {
+    return model::fail(std::move(faults));
   }
   network->router_ = std::make_unique<model::Router>(network->disturbed_);
   network->pristine_router_ = std::make_unique<model::Router>(network->pristine_);

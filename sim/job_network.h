@@ -64,7 +64,12 @@ class JobNetwork {
  private:
   JobNetwork() = default;
   model::Diagnostics apply(const model::Disturbance& disturbance);
+  // What flaps at `now`, all of a cable at once: where one is down, nothing else counts.
+  model::Diagnostics apply_flaps(const model::Job& job, model::Instant now);
   void narrow(model::LinkId link, double factor);
+  // Both ways of the cable that it names, none where there is no such cable. As planned: its
+  // adapter may be dead now, and then nothing is left to slow.
+  std::vector<model::LinkId> planned_cable(const model::Disturbance& disturbance) const;
 
   // The narrowest link but those between switches and inside described machines.
   model::BytesPerSecond rate_at_ends(const model::Topology& topology,

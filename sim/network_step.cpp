@@ -1,6 +1,7 @@
 #include "sim/network_step.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "model/numbers.h"
@@ -55,21 +56,24 @@ std::vector<bool> sends_over(const Job& job, const model::Topology& topology,
   return sends;
 }
 
-std::string flaps_of(const model::Disturbance& d, Instant makespan) {
-  const std::optional<int> flaps = flaps_before(d, makespan);
-  if (!flaps) {
-    return "goes down more than " + std::to_string(kFlapsMax) +
-           " times in a step: its mean rate counts";
-  }
-  return *flaps == 1 ? "goes down once within the step"
-                     : "goes down " + std::to_string(*flaps) + " times within the step";
+std::string flaps_of(const model::Disturbance& d, bool counted, Instant makespan) {
+  const double flaps = flaps_before(d, makespan);
+  char number[32];
+  std::snprintf(number, sizeof number, "%.6g", flaps);
+  return "goes down " + (flaps == 1 ? "once" : std::string(number) + " times") +
+         " within the step" + (counted ? "" : ": its mean rate counts");
 }
 
-std::vector<std::string> notes_of(const Job& job, ChangingNetwork& network, Instant makespan) {
+std::vector<std::string> notes_of(const NetworkStepInput& input, ChangingNetwork& network,
+                                  Instant makespan) {
+  const Job& job = input.named;
   std::vector<std::string> notes;
-  for (const model::Disturbance& d : job.disturbances) {
+  for (std::size_t i = 0; i < job.disturbances.size(); ++i) {
+    const model::Disturbance& d = job.disturbances[i];
     std::string& note = notes.emplace_back();
-    if (d.kind == model::DisturbanceKind::FlappingLink) note = flaps_of(d, makespan);
+    if (d.kind == model::DisturbanceKind::FlappingLink) {
+      note = flaps_of(d, !input.counted.empty() && input.counted[i], makespan);
+    }
     if (d.kind != model::DisturbanceKind::DeadNic) continue;
     for (std::size_t k = 0; k < network.size() && note.empty(); ++k) {
       if (d.holds_at(network.starts()[k])) note = network.at(k).detour(d.at, job.plan.gpus());
@@ -246,7 +250,7 @@ model::Result<NetworkStep> network_step(const NetworkStepInput& input,
   for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || flows.used[i];
   step.sends_over = sends_over(input.named, network.at(0).planned(), used);
   show_planned_width(network.at(0).planned(), step.links);
-  step.notes = notes_of(input.named, network, step.result.makespan);
+  step.notes = notes_of(input, network, step.result.makespan);
   return step;
 }
 

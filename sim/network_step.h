@@ -22,6 +22,8 @@ struct NetworkStepInput {
   const model::JobProgram& program;  // Undelayed.
   // How many times as long kernels take, as StepRun has it; those of the network.
   const std::vector<StepRun::Stretch>& stretches;
+  // By disturbance of `named`: whether its outages are stretches of `placed`; empty: none.
+  const std::vector<bool>& counted;
   double slowest = 1;  // Of these.
 };
 

@@ -163,11 +163,13 @@ class StepFlowBuilder {
     for (int adapter = 0; adapter < parts; ++adapter) {
       MEGATWIN_TRY(std::vector<JobNetwork::Way> ways, network_.ways({from, to, 0, adapter}));
       std::vector<CappedWays::Way> by_stretch;
-      for (JobNetwork::Way& way : ways) {
+      for (std::size_t k = 0; k < ways.size(); ++k) {
+        JobNetwork::Way& way = ways[k];
+        const double uptime = uptime_of(network_.at(k).topology(), way.route);
         const Seconds moving = alone - way.route.latency;
         const BytesPerSecond own =
             moving.value > 0 ? 1.0 / parts * in_.message / moving : way.undisturbed;
-        by_stretch.push_back({std::move(way.route), std::min(own, way.undisturbed)});
+        by_stretch.push_back({std::move(way.route), std::min(own, way.undisturbed), uptime});
       }
       hops_[hop_index(hop, replica)].push_back(ways_.add(by_stretch, user));
     }
@@ -215,7 +217,8 @@ class StepFlowBuilder {
     for (std::size_t k = 0; k < num_stretches(); ++k) {
       for (const JobNetwork::Background& other : network_.at(k).background()) {
         if (other.disturbance != disturbance) continue;
-        by_stretch[k] = {other.route, other.rate};
+        by_stretch[k] = {other.route, other.rate,
+                         uptime_of(network_.at(k).topology(), other.route)};
         user.rank = other.from;
         any = true;
       }

@@ -154,6 +154,9 @@ model::Diagnostic stopped(const Job& job, const std::string& who) {
           .allowed = "more slots, or 0 for no limit"};
 }
 
+// How often a step is laid out with more outages than before.
+constexpr int kFlapRounds = 4;
+
 // Adds which disturbances took ways away to the fault that there is none.
 model::Diagnostics with_cuts(const Job& job, model::Diagnostics faults) {
   std::string cuts;
@@ -190,23 +193,33 @@ std::size_t reported_unit(const Job& job, const StepRun& run) {
 model::Result<bool> run_on_network(const Job& placed, const Job& job, const StepRunOptions& options,
                                    StepRun& run) {
   const JobProgram plain = run.programs.front();
+  std::vector<bool> counted;
   const auto input_of = [&](const Job& with, const Job& closed) {
     return NetworkStepInput{.named = placed,
                             .placed = with,
                             .priced = closed,
                             .program = plain,
                             .stretches = run.stretches,
+                            .counted = counted,
                             .slowest = slowest_of(run)};
   };
   Job phased_closed = job;
   MEGATWIN_TRY(NetworkStep step, network_step(input_of(placed, job), options));
-  const std::optional<Job> phased = with_flaps(placed, step.result.makespan);
-  if (phased) {
-    phased_closed.disturbances = phased->disturbances;
-    run.stretches = stretches_of(phased_closed);
-    MEGATWIN_TRY(step, network_step(input_of(*phased, phased_closed), options));
+  counted = counted_flaps(placed, step.result.makespan);
+  Job phased = placed;
+  if (std::find(counted.begin(), counted.end(), true) != counted.end()) {
+    // Outages that fall badly may make the step longer than those that were laid out.
+    for (int round = 0; round < kFlapRounds; ++round) {
+      PhasedJob flaps = with_flaps(placed, counted, step.result.makespan);
+      phased = std::move(flaps.job);
+      phased_closed.disturbances = phased.disturbances;
+      run.stretches = stretches_of(phased_closed);
+      MEGATWIN_TRY(step, network_step(input_of(phased, phased_closed), options));
+      if (step.result.makespan <= flaps.until) break;
+    }
   }
-  const NetworkStepInput input = input_of(phased ? *phased : placed, phased_closed);
+  run.flaps = counted;
+  const NetworkStepInput input = input_of(phased, phased_closed);
   run.result = std::move(step.result);
   run.links = std::move(step.links);
   run.flows = step.flows;

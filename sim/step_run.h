@@ -38,6 +38,7 @@ struct StepRun {
   // By disturbance: who leaves by which other adapter while this one is dead, see
   // JobNetwork::detour(); how often a link goes down. Of others nothing.
   std::vector<std::string> notes;
+  std::vector<bool> flaps;  // Of a flapping link: whether its outages count one by one.
 
   // Of the unit that is reported.
   const model::JobProgram& program() const {

@@ -17,8 +17,9 @@ struct StretchPrices {
   model::JobProgram program;
 };
 
-// The traffic of every stage in `stretches`, weighed by the micro-batches that a rank that never
-// waits gets done in each until `end`: its length over the work of a micro-batch at its prices.
+// The traffic of every stage in `stretches`, weighed by how often it would get done in each until
+// `end`: inside tasks by the length of a stretch over the work of a micro-batch at its prices,
+// gathers and reductions by that over all of theirs, so that nothing counts while a link is down.
 // All else is that of the first. Requires: one stretch or more, alike but for traffic.
 model::JobProgram mean_prices(const std::vector<StretchPrices>& stretches, model::Instant end);
 

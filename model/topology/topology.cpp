@@ -157,6 +157,11 @@ void Topology::set_bandwidth(LinkId link, BytesPerSecond bandwidth) {
   links_[index(link)].bandwidth = bandwidth;
 }
 
+void Topology::set_uptime(LinkId link, double uptime) {
+  MEGATWIN_ASSERT(0 < uptime && uptime <= 1, uptime);
+  links_[index(link)].uptime = uptime;
+}
+
 std::string Topology::link_name(LinkId id) const {
   return vertex(link(id).from).name + " -> " + vertex(link(id).to).name;
 }

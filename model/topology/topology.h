@@ -40,6 +40,9 @@ struct Link {
   Seconds latency;
   LinkKind kind = LinkKind::Fabric;
   bool up = true;  // False: cut. Identities stay, so that other routes stay as they are.
+  // Part of the time that it is up, where it goes down and up often; `bandwidth` is then the mean.
+  // What waits for it goes on average no faster than that part of its own rate.
+  double uptime = 1;
 };
 
 class Topology {
@@ -52,6 +55,8 @@ class Topology {
   // The link and, where there is one, the link between the same ends the other way.
   void cut_cable(LinkId link);
   void set_bandwidth(LinkId link, BytesPerSecond bandwidth);
+  // Requires: 0 < uptime <= 1.
+  void set_uptime(LinkId link, double uptime);
 
   int num_vertices() const { return static_cast<int>(vertices_.size()); }
   int num_links() const { return static_cast<int>(links_.size()); }

@@ -69,6 +69,12 @@ std::string to_text(const FlowUser& user) {
   return "traffic" + where;
 }
 
+double uptime_of(const model::Topology& topology, const model::Route& route) {
+  double uptime = 1;
+  for (const LinkId link : route.links) uptime *= topology.link(link).uptime;
+  return uptime;
+}
+
 CappedWays::CappedWays(std::vector<NetworkStretch> stretches, model::Instant sized_until)
     : stretches_(std::move(stretches)) {
   MEGATWIN_ASSERT(!stretches_.empty() && stretches_.front().from.ns == 0, stretches_.size());
@@ -79,6 +85,7 @@ CappedWays::CappedWays(std::vector<NetworkStretch> stretches, model::Instant siz
   demand_.assign(stretches_.size(),
                  std::vector<double>(index(stretches_.front().topology->num_links()), 0.0));
   used_.assign(demand_.front().size(), false);
+  at_times_ = used_;
 }
 
 CappedWays::Handle CappedWays::add(const std::vector<Way>& ways, const FlowUser& user) {
@@ -98,9 +105,13 @@ CappedWays::Handle CappedWays::add(const std::vector<Way>& ways, const FlowUser&
       lane.links.back().push_back(link.value);
       demand_[k][index(link.value)] += ways[k].rate.value;
       if (user.kind != FlowUser::Kind::Background) used_[index(link.value)] = true;
+      if (ways[k].uptime < 1 && link_in(k, link.value).uptime < 1) {
+        at_times_[index(link.value)] = true;
+      }
     }
   }
   for (const Way& way : ways) {
+    lane.uptime.push_back(way.rate.value > 0 ? way.uptime : 1.0);
     lane.rates.push_back(way.rate.value > 0 ? way.rate.value : lane.rate);
   }
   MEGATWIN_ASSERT(lane.rate > 0, "a user without a rate: ", to_text(user));
@@ -120,7 +131,7 @@ FlowSet CappedWays::settle() {
   std::vector<BytesPerSecond> capacities;
   for (std::size_t link = 0; link < num_links; ++link) {
     const auto id = static_cast<std::int32_t>(link);
-    bool is_short = false;
+    bool is_short = at_times_[link];
     for (std::size_t k = 0; k < stretches_.size(); ++k) {
       const double capacity = link_in(k, id).bandwidth.value;
       is_short = is_short || demand_[k][link] > capacity * (1 + kRounding);
@@ -141,9 +152,26 @@ FlowSet CappedWays::settle() {
       std::erase_if(links, [&](std::int32_t link) { return number_[index(link)] < 0; });
       lane.contended = lane.contended || !links.empty();
     }
-    if (lane.contended) lane.way = way_over(flows, lane, flows.add_link(BytesPerSecond{lane.rate}));
+    if (!lane.contended) continue;
+    lane.way = way_over(flows, lane, add_cap(flows, [&](std::size_t k) {
+                          return BytesPerSecond{lane.uptime[k] * lane.rate};
+                        }));
   }
   return flows;
+}
+
+// A link of one user only, as wide as `capacity` of each stretch.
+std::int32_t CappedWays::add_cap(
+    FlowSet& flows, const std::function<BytesPerSecond(std::size_t stretch)>& capacity) {
+  BytesPerSecond before = capacity(0);
+  const std::int32_t cap = flows.add_link(before);
+  for (std::size_t k = 1; k < stretches_.size(); ++k) {
+    const BytesPerSecond now = capacity(k);
+    if (now == before) continue;
+    changes_.push_back({.at = Seconds{start_of(k)}, .link = cap, .capacity = now});
+    before = now;
+  }
+  return cap;
 }
 
 // The lane's short links and `cap`, stretch by stretch.
@@ -214,15 +242,10 @@ FlowIndex CappedWays::add_sized(FlowSet& flows, Handle handle, const std::vector
   if (changes) {
     WayIndex& known = changing_ways_[{handle, alone}];
     if (known == 0) {
-      const auto capacity = [&](std::size_t k) {
-        return BytesPerSecond{size / std::max(alone[k] - latency, kShortest)};
-      };
-      const std::int32_t cap = flows.add_link(capacity(0));
-      for (std::size_t k = 1; k < alone.size(); ++k) {
-        if (alone[k] == alone[k - 1]) continue;
-        changes_.push_back({.at = Seconds{start_of(k)}, .link = cap, .capacity = capacity(k)});
-      }
-      known = way_over(flows, lane, cap);
+      known = way_over(
+          flows, lane, add_cap(flows, [&](std::size_t k) {
+            return BytesPerSecond{lane.uptime[k] * size / std::max(alone[k] - latency, kShortest)};
+          }));
     }
     way = known;
   }

@@ -8,6 +8,7 @@
 #define MEGATWIN_SIM_FLOW_CAPPED_WAYS_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -49,6 +50,10 @@ struct LinkLoad {
   std::string first_delayed;       // Of the job's: whose flow it delayed first, with the rank.
 };
 
+// Part of the time in which all links of a way are up: those that go down and up often do so
+// independently of each other.
+double uptime_of(const model::Topology& topology, const model::Route& route);
+
 // The network in one stretch of the step, which ends where the next begins. The first starts at 0.
 struct NetworkStretch {
   model::Instant from;
@@ -70,6 +75,8 @@ class CappedWays {
   struct Way {
     model::Route route;
     model::BytesPerSecond rate;
+    // Part of the time that it can send, see uptime_of(); 1 where `rate` is what it has on average.
+    double uptime = 1;
   };
   // One way for each stretch. Requires: a rate in one of them.
   Handle add(const std::vector<Way>& ways, const FlowUser& user);
@@ -104,7 +111,8 @@ class CappedWays {
     std::vector<std::vector<std::int32_t>> links;
     std::vector<bool> there;    // By stretch.
     std::vector<double> rates;  // By stretch; the first where it is not there.
-    double rate = 0;            // In the first where it is.
+    std::vector<double> uptime;
+    double rate = 0;  // In the first where it is.
     double latency = 0;
     model::Instant from;
     bool contended = false;
@@ -116,6 +124,8 @@ class CappedWays {
     std::vector<double> alone;  // One for all stretches, or one for each.
   };
   WayIndex way_over(FlowSet& flows, const Lane& lane, std::int32_t cap);
+  std::int32_t add_cap(FlowSet& flows,
+                       const std::function<model::BytesPerSecond(std::size_t stretch)>& capacity);
   FlowIndex add_sized(FlowSet& flows, Handle handle, const std::vector<double>& alone,
                       std::vector<FlowIndex> after);
   double alone_time(const Sent& sent, double start) const;
@@ -139,6 +149,7 @@ class CappedWays {
   std::vector<Lane> lanes_;
   std::vector<std::vector<double>> demand_;  // By stretch and link of the topology.
   std::vector<bool> used_;
+  std::vector<bool> at_times_;        // By link: whether it is down for part of a user's time.
   std::vector<std::int32_t> number_;  // Of a short link in the set; −1.
   std::vector<std::int32_t> links_;   // The short links.
   std::vector<Sent> sent_;

@@ -19,7 +19,12 @@ TEST(Xml, RemembersLinesAndRefusesWhatIsNone) {
   ASSERT_TRUE(root);
   EXPECT_EQ(root->attribute("b"), "1");
   EXPECT_EQ(root->children.at(0).line, 3);
-  EXPECT_FALSE(parse_xml("a.xml", "<a>\n<b></a>"));
+  EXPECT_EQ(root->children.at(0).column, 4);
+  const auto broken = parse_xml("a.xml", "<a>\n <b ></a>");
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error()[0].line, 2);
+  EXPECT_GE(broken.error()[0].column, 5);
+  EXPECT_LE(broken.error()[0].column, 9);
   EXPECT_FALSE(parse_xml("a.xml", ""));
   std::string deep;
   for (int i = 0; i < 300; ++i) deep += "<a>";
@@ -141,6 +146,29 @@ TEST(NvidiaSmi, RefusesPeerStatesAndOtherText) {
   EXPECT_FALSE(parse_nvidia_smi_topology("t", " GPU0 GPU1\nGPU0 X NV1\n"));
 }
 
+TEST(NvidiaSmi, RefusesWhatIsNoMatrixOfOneMachine) {
+  const auto fault = [](const std::string& rows) {
+    const auto read = parse_nvidia_smi_topology("t", " GPU0 GPU1 GPU2\n" + rows);
+    return read ? model::Diagnostic{} : read.error().front();
+  };
+  EXPECT_EQ(fault("GPU0 X NV1 SYS\nGPU1 NV1 X SYS\nGPU2 SOC SYS X\n").message, "");
+  const model::Diagnostic other = fault("GPU0 X PIX SYS\nGPU1 SYS X SYS\nGPU2 SYS SYS X\n");
+  EXPECT_EQ(other.line, 3);
+  EXPECT_EQ(other.message, "GPU1 is SYS to GPU0, which is PIX to it in line 2");
+  EXPECT_EQ(fault("GPU0 X NV1 NV2\nGPU1 NV1 X NV1\nGPU2 NV1 NV1 X\n").message,
+            "GPU2 is NV1 to GPU0, which is NV2 to it in line 2");
+  for (const char* many : {"NV9999999999", "NV19", "NV0"}) {
+    const model::Diagnostic none =
+        fault("GPU0 X " + std::string(many) + " SYS\nGPU1 NV1 X SYS\nGPU2 SYS SYS X\n");
+    EXPECT_EQ(none.line, 2);
+    EXPECT_EQ(none.message, "'" + std::string(many) + "' are not as many NVLinks as a GPU has");
+    EXPECT_EQ(none.allowed, "NV1 to NV18");
+  }
+  const model::Diagnostic order = fault("GPU1 NV1 X SYS\nGPU0 X NV1 SYS\nGPU2 SYS SYS X\n");
+  EXPECT_EQ(order.line, 2);
+  EXPECT_EQ(order.message, "is the row of GPU1 where that of GPU0 is due");
+}
+
 TEST(Slurm, RefusesCirclesAndStrangers) {
   const auto circle = parse_slurm_topology(
       "topology.conf",
@@ -207,7 +235,86 @@ TEST(Nccl, TellsOfAdaptersWithoutSpeed) {
       "<system><cpu><pci busid=\"1\" class=\"0x020700\" link_speed=\"16 GT/s\" "
       "link_width=\"16\"><nic><net name=\"m\" speed=\"0\"/></nic></pci></cpu></system>");
   ASSERT_TRUE(read) << to_text(read.error());
-  EXPECT_EQ(read->warnings.front().message, "the adapter m has no speed: NCCL takes 10 Gbit/s");
+  EXPECT_EQ(read->warnings.front().message,
+            "the adapter m has no speed: 10 Gbit/s is taken, as NCCL does");
+  EXPECT_EQ(read->nets.front().megabits_per_second, 0);
+  EXPECT_DOUBLE_EQ(read->nets.front().rate.value, 1.25e9);
+}
+
+std::string one_gpu(const std::string& pci, const std::string& link) {
+  return "<system><cpu>\n  <pci busid=\"0:1\" class=\"0x030200\" " + pci +
+         ">\n    <gpu dev=\"0\" sm=\"90\">\n      <nvlink target=\"0:9\" " + link +
+         " tclass=\"0x068000\"/></gpu></pci></cpu></system>";
+}
+
+// With the place, of NVLinks the element in line 4, column 8, of slots that in line 2, column 4.
+TEST(Nccl, RefusesNumbersThatNoMachineHas) {
+  const std::string slot = "link_speed=\"16 GT/s\" link_width=\"16\"";
+  for (const char* count : {"-1", "65", "9999999999", "-0x10"}) {
+    const auto read =
+        parse_nccl_topology("a.xml", one_gpu(slot, "count=\"" + std::string(count) + "\""));
+    ASSERT_FALSE(read) << count;
+    ASSERT_EQ(read.error().size(), 1U);
+    const model::Diagnostic& fault = read.error().front();
+    EXPECT_EQ(fault.line, 4);
+    EXPECT_EQ(fault.column, 8);
+    EXPECT_EQ(fault.key, "nvlink.count");
+    EXPECT_NE(fault.message.find(" links are not what a GPU has"), std::string::npos);
+    EXPECT_EQ(fault.allowed, "0 to 64");
+  }
+  for (const char* width : {"-1", "33"}) {
+    const auto read = parse_nccl_topology(
+        "a.xml", one_gpu("link_speed=\"16 GT/s\" link_width=\"" + std::string(width) + "\"",
+                         "count=\"18\""));
+    ASSERT_FALSE(read) << width;
+    EXPECT_EQ(read.error().front().line, 2);
+    EXPECT_EQ(read.error().front().column, 4);
+    EXPECT_EQ(read.error().front().key, "pci.link_width");
+  }
+  EXPECT_TRUE(parse_nccl_topology("a.xml", one_gpu(slot, "count=\"18\""))->warnings.empty());
+}
+
+// What is not told is taken as NCCL takes it, and said once.
+TEST(Nccl, TellsOfSlotsWithoutSpeedOrWidth) {
+  const auto messages = [](const std::string& pci) {
+    const auto read = parse_nccl_topology("a.xml", one_gpu(pci, "count=\"18\""));
+    std::vector<std::string> all;
+    for (const model::Diagnostic& warning : read->warnings) {
+      EXPECT_EQ(warning.line, 2);
+      EXPECT_EQ(warning.column, 4);
+      all.push_back(warning.message);
+    }
+    return all;
+  };
+  using Messages = std::vector<std::string>;
+  EXPECT_EQ(messages("link_speed=\"0 GT/s\" link_width=\"16\""),
+            Messages{"'0 GT/s' is no speed of PCIe: 8 GT/s is taken, as NCCL does"});
+  EXPECT_EQ(messages("link_speed=\"16 GT/s\" link_width=\"0\""),
+            Messages{"a link tells no width: 16 lanes are taken, as NCCL does"});
+  EXPECT_EQ(messages("link_speed=\"\" link_width=\"0\""),
+            (Messages{"a link tells no speed: 8 GT/s is taken, as NCCL does",
+                      "a link tells no width: 16 lanes are taken, as NCCL does"}));
+}
+
+TEST(Nccl, TellsOfWhatIsThereTwice) {
+  const auto read = parse_nccl_topology(
+      "a.xml",
+      "<system><cpu>\n"
+      "<pci busid=\"0:1\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"><gpu "
+      "dev=\"0\"/></pci>\n"
+      "<pci busid=\"0:1\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"><gpu "
+      "dev=\"0\"/></pci>\n"
+      "<nic><net name=\"m\" speed=\"100\"/><net name=\"m\" speed=\"100\" port=\"2\"/>\n"
+      "<net name=\"m\" speed=\"100\"/></nic></cpu></system>");
+  ASSERT_TRUE(read) << to_text(read.error());
+  ASSERT_EQ(read->warnings.size(), 3U);
+  EXPECT_EQ(read->warnings[0].message,
+            "<pci> with busid '0:1' is in line 2 already: NVLinks that name it lead to the last");
+  EXPECT_EQ(read->warnings[0].line, 3);
+  EXPECT_EQ(read->warnings[1].message,
+            "<gpu> with dev '0' is in line 2 already: GPUs are taken in the order of the file");
+  EXPECT_EQ(read->warnings[2].message, "<net> with name 'm' is in line 4 already: both are taken");
+  EXPECT_EQ(read->warnings[2].line, 5);
 }
 
 TEST(Simgrid, RefusesDeadLinksAndTellsOfHostsWithoutRoute) {

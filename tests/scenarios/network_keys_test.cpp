@@ -88,6 +88,51 @@ TEST(FabricKeys, RefuseWhatMeansNothing) {
             std::string::npos);
 }
 
+model::Diagnostic only_fault(const model::Result<Scenario>& scenario) {
+  EXPECT_FALSE(scenario);
+  if (scenario) return {};
+  EXPECT_EQ(scenario.error().size(), 1U) << to_text(scenario.error());
+  return scenario.error().front();
+}
+
+TEST(FabricKeys, SayWhatIsAllowedWhereTheyAreWrong) {
+  for (const char* levels : {"0", "4"}) {
+    const model::Diagnostic fault =
+        only_fault(read("{type: fat-tree, levels: " + std::string(levels) + "}"));
+    EXPECT_EQ(fault.key, "cluster.fabric.levels");
+    EXPECT_EQ(fault.allowed, "a whole number from 2 to 3");
+  }
+  const model::Diagnostic alone = only_fault(read("{type: fat-tree, uplink: 50 GB/s}"));
+  EXPECT_EQ(alone.key, "cluster.fabric.uplink");
+  EXPECT_EQ(alone.message, "means nothing without from");
+  const model::Diagnostic none = only_fault(read("{from: ''}"));
+  EXPECT_EQ(none.key, "cluster.fabric.from");
+  EXPECT_EQ(none.message, "names no file");
+  const model::Diagnostic machine = only_fault(parse_scenario(
+      "test.yaml", kModel + "cluster: {nodes: [{type: dgx-h100, topology: ''}]}\n" + kPlan));
+  EXPECT_EQ(machine.key, "cluster.nodes[0].topology");
+  EXPECT_EQ(machine.message, "names no file");
+}
+
+// A side's entry of cluster.nodes was ignored where no cluster is given, as for train.
+TEST(PolicyKeys, NameNoMachinesWithoutACluster) {
+  const auto with = [](const std::string& nodes) {
+    return parse_scenario(
+        "test.yaml",
+        "model: {family: llama, num_layers: 2, hidden_size: 64, ffn_hidden_size: 128, "
+        "num_attention_heads: 4, vocab_size: 256, sequence_length: 32}\nplan: {data: 1, pipeline: "
+        "2, micro_batch: 1, "
+        "global_batch: 4}\npolicy: {schedule: fbd, forward: {tensor: 1" +
+            nodes + "}}\n",
+        {.needs_cluster = false});
+  };
+  EXPECT_TRUE(with("")) << to_text(with("").error());
+  const model::Diagnostic fault = only_fault(with(", nodes: 0"));
+  EXPECT_EQ(fault.key, "policy.forward.nodes");
+  EXPECT_EQ(fault.line, 3);
+  EXPECT_NE(fault.message.find("no cluster is given"), std::string::npos);
+}
+
 TEST(DisturbanceKeys, NameTheirGpu) {
   const model::Job job = job_of("{type: fat-tree}",
                                 "seed: 9\ndisturbances:\n"

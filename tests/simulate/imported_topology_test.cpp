@@ -1,5 +1,6 @@
 // Machines and networks that a file describes, simulated: the same step as the catalogue's where
 // the file says the same, slower by hand where it says less, refused where it does not fit.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -98,6 +99,54 @@ TEST(DescribedMachine, ASlowBridgeIsSeenInTheStep) {
   EXPECT_NE(described.links.front().link.find("/nic1"), std::string::npos)
       << described.links.front().link;
   EXPECT_EQ(described.links.front().capacity.value, 0.1875e9);
+}
+
+// An adapter of speed 0 is one of 10 Gbit/s, in the warning and in the step; of unlike ones the
+// node type's rate is taken, and that is said.
+TEST(DescribedMachine, AdaptersAreAsFastAsTheWarningSays) {
+  const auto job_with = [](const std::string& first, const std::string& second) {
+    std::string xml = two_gpus();
+    const auto put = [&](const std::string& name, const std::string& speed) {
+      const std::string was = name + "\" speed=\"400000\"";
+      xml.replace(xml.find(was), was.size(), name + "\" speed=\"" + speed + "\"");
+    };
+    put("mlx5_0", first);
+    put("mlx5_1", second);
+    return job_from(scenario(kTwo + ", topology: " + file_of("speeds.xml", xml),
+                             "tensor: 1, data: 4, global_batch: 8", "maxmin", kSprayed));
+  };
+  const auto warns = [](const model::Job& job, const std::string& words) {
+    return std::any_of(job.warnings.begin(), job.warnings.end(), [&](const std::string& warning) {
+      return warning.find(words) != std::string::npos;
+    });
+  };
+  const model::Job none = job_with("0", "0");
+  EXPECT_DOUBLE_EQ(none.cluster.groups.front().node.nic_per_direction.value, 1.25e9);
+  EXPECT_TRUE(warns(none, "the adapter mlx5_0 has no speed: 10 Gbit/s is taken, as NCCL does"));
+  const model::Job slow = job_with("10000", "10000");
+  EXPECT_EQ(report_of(none, {.sensitivities = false}).step_time,
+            report_of(slow, {.sensitivities = false}).step_time);
+  const model::Job unlike = job_with("0", "200000");
+  EXPECT_DOUBLE_EQ(unlike.cluster.groups.front().node.nic_per_direction.value, 50e9);
+  EXPECT_TRUE(warns(unlike,
+                    "its adapters are of 10 to 200 Gbit/s; all are taken to be as fast as "
+                    "those of dgx-h100, 400 Gbit/s"));
+}
+
+// GPU i is device i of CUDA, wherever it stands in the file: here the second is device 0, beside
+// the second adapter, which is then the first.
+TEST(DescribedMachine, GpusAreInTheOrderOfTheirDevices) {
+  std::string xml = two_gpus("link_speed=\"16.0 GT/s PCIe\" link_width=\"4\"");
+  const auto narrow_of = [&](const std::string& text) {
+    const model::Job job = job_from(scenario(kTwo + ", topology: " + file_of("order.xml", text),
+                                             "tensor: 1, data: 4, global_batch: 8"));
+    const model::Topology& inside = *job.cluster.groups.front().node.inside;
+    return inside.link(inside.links_from(inside.machine(0).nics.front()).front()).bandwidth;
+  };
+  // 4 lanes of 1.5 GB/s.
+  EXPECT_GT(narrow_of(xml).value, 6e9);
+  xml.replace(xml.find("dev=\"0\""), 7, "dev=\"9\"");
+  EXPECT_DOUBLE_EQ(narrow_of(xml).value, 6e9);
 }
 
 // A matrix without NVLink or adapters: two GPUs a socket over PCIe 3.0, adapters beside them.

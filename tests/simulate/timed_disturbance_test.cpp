@@ -2,6 +2,7 @@
 // from that instant.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -330,33 +331,182 @@ TEST(TimedDisturbances, AFlappingLinkIsDownAndUpInTurn) {
   }
 }
 
-// The mean rate is the limit of many outages: sixteen in a step are not farther from it than one
-// period of them.
-TEST(TimedDisturbances, FlappingOftenIsItsMeanRate) {
-  const double step = static_cast<double>(step_ns(run(short_job(""))));
-  const auto flaps = [&](double period) {
-    return run(short_job(flapping(0, 0.4 * period, period)));
-  };
-  const SimulationReport mean = flaps(step / 1000), counted = flaps(step / 10);
-  const SimulationReport slow =
-      run(short_job("{kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: " +
-                    std::to_string(1 / 0.6) + "}"));
-  // The file's times are whole nanoseconds, of 25 µs that the link is down.
-  EXPECT_NEAR(ratio(mean.step_time / slow.step_time), 1, 1e-5);
-  EXPECT_GT(std::abs((counted.step_time - mean.step_time).value), 1e-5);
-  EXPECT_NEAR(static_cast<double>(step_ns(counted)), static_cast<double>(step_ns(mean)), step / 10);
-  const auto says = [](const SimulationReport& report, const std::string& words) {
-    const auto& chain = report.disturbed->chain;
-    return std::any_of(chain.begin(), chain.end(), [&](const std::string& line) {
-      return line.find(words) != std::string::npos;
-    });
-  };
-  EXPECT_TRUE(says(mean, "goes down more than 16 times in a step: its mean rate counts"));
-  EXPECT_TRUE(says(counted, " times within the step"));
-  for (const sim::LinkLoad& load : counted.links) {
-    EXPECT_GT(load.capacity.value, 10e9) << load.link;
-    EXPECT_LT(load.slowdown, 1000) << load.link;
+// By ticks of a microsecond from the start of a reduction on: a part of it is done in each, as much
+// as `speed` says for that instant of the step, in reductions a nanosecond.
+double ticked_ns(double start_ns, const std::function<double(double now_ns)>& speed) {
+  constexpr double kTick = 1000;
+  double now = start_ns, left = 1;
+  while (left > 0) {
+    const double done = kTick * speed(now + kTick / 2);
+    if (done >= left) return now + kTick * left / done - start_ns;
+    left -= done;
+    now += kTick;
   }
+  return 0;
+}
+bool is_down(double now_ns, double start_ns, double down_ns, double period_ns) {
+  return now_ns >= start_ns && std::fmod(now_ns - start_ns, period_ns) < down_ns;
+}
+
+// Outages of one cable that overlap are one: it is down when either says so. Once half the time and
+// briefly, once the same twice, once end to end, and once of either end's name.
+TEST(TimedDisturbances, OutagesThatOverlapAreOne) {
+  const SimulationReport plain = run(short_job(""));
+  const EventRecord alone = reduction(plain);
+  const auto start = static_cast<double>(alone.start.ns);
+  const double d = static_cast<double>((alone.end - alone.start).ns);
+  const double step = static_cast<double>(step_ns(plain));
+  struct Flapping {
+    double first, down, period;
+  };
+  struct Case {
+    Flapping one, two;
+  };
+  for (const Case& c : {Case{{0.1 * d, 0.2 * d, 10 * step}, {0.2 * d, 0.3 * d, 10 * step}},
+                        Case{{0.1 * d, 0.3 * d, 10 * step}, {0.1 * d, 0.3 * d, 10 * step}},
+                        Case{{0.1 * d, 0.2 * d, 10 * step}, {0.3 * d, 0.2 * d, 10 * step}},
+                        Case{{0.1 * d, 0.05 * d, step / 7}, {0.12 * d, 0.1 * d, step / 9}}}) {
+    const auto down = [&](const Flapping& f, double now) {
+      return is_down(now, start + f.first, f.down, f.period);
+    };
+    const double by_hand = ticked_ns(
+        start, [&](double now) { return down(c.one, now) || down(c.two, now) ? 0.0 : 1 / d; });
+    std::string two = flapping(start + c.two.first, c.two.down, c.two.period);
+    two.replace(two.find("from: n0/nic0, to: rail0/leaf0"), 30, "from: rail0/leaf0, to: n0/nic0");
+    const EventRecord late = reduction(
+        run(short_job(flapping(start + c.one.first, c.one.down, c.one.period) + ", " + two)));
+    EXPECT_NEAR(static_cast<double>((late.end - late.start).ns), by_hand, 2e-3 * d);
+    EXPECT_GT(by_hand, 1.2 * d);
+  }
+}
+
+// A cable that is down is down, however slow it is otherwise, and what goes by another adapter does
+// not wait for it.
+TEST(TimedDisturbances, AnOutageBesideAnotherDisturbanceOfItsCable) {
+  const EventRecord alone = reduction(run(short_job("")));
+  const auto start = static_cast<double>(alone.start.ns);
+  const double d = static_cast<double>((alone.end - alone.start).ns);
+  const std::string down = flapping(start + 0.3 * d, 0.4 * d, 100 * d);
+  const auto length = [&](const std::string& disturbances) {
+    const EventRecord event = reduction(run(short_job(disturbances)));
+    EXPECT_EQ(event.start, alone.start);
+    return static_cast<double>((event.end - event.start).ns);
+  };
+  const auto is_down_now = [&](double now) {
+    return is_down(now, start + 0.3 * d, 0.4 * d, 100 * d);
+  };
+  const std::string slow = "{kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: 3}";
+  const double slowly = length(slow);
+  EXPECT_GT(slowly, 2 * d);
+  EXPECT_NEAR(length(slow + ", " + down),
+              ticked_ns(start, [&](double now) { return is_down_now(now) ? 0.0 : 1 / slowly; }),
+              2e-3 * slowly);
+  // Dead for the middle of the outage.
+  const auto dead = [&](const std::string& window) {
+    return "{kind: dead-nic, nic: n0/nic0" + window + "}";
+  };
+  const double detour = length(dead(""));
+  EXPECT_GT(detour, 1.2 * d);
+  const double from = start + 0.4 * d, until = start + 0.6 * d;
+  EXPECT_NEAR(length(dead(", start: " + at_ms(1e-6 * from) + ", until: " + at_ms(1e-6 * until)) +
+                     ", " + down),
+              ticked_ns(start,
+                        [&](double now) {
+                          if (from <= now && now < until) return 1 / detour;
+                          return is_down_now(now) ? 0.0 : 1 / d;
+                        }),
+              2e-3 * d);
+}
+
+bool says(const SimulationReport& report, const std::string& words) {
+  const auto& chain = report.disturbed->chain;
+  return std::any_of(chain.begin(), chain.end(), [&](const std::string& line) {
+    return line.find(words) != std::string::npos;
+  });
+}
+
+// Of many outages each flow has the part of the time that the cable is up: a reduction of d takes
+// d / (1 − down), also where the cable has more room than it needs, whether one disturbance says so
+// or two; and outages at the same time are one. Where outages still count, it is off by less than
+// one of them.
+TEST(TimedDisturbances, FlappingOftenIsItsMeanRate) {
+  const SimulationReport plain = run(short_job(""));
+  const EventRecord alone = reduction(plain);
+  const double step = static_cast<double>(step_ns(plain));
+  const double d = static_cast<double>((alone.end - alone.start).ns);
+  const auto length = [&](const SimulationReport& report) {
+    return static_cast<double>((reduction(report).end - reduction(report).start).ns);
+  };
+  for (const double down : {0.02, 0.4, 0.7}) {
+    // The file's times are whole nanoseconds.
+    const double often = std::ceil(step / 1000 / 100) * 100;
+    const std::string flaps = flapping(0, down * often, often);
+    const SimulationReport mean = run(short_job(flaps));
+    // The latency of its first bytes does not wait.
+    EXPECT_NEAR(length(mean), d / (1 - down), 1e-3 * d);
+    EXPECT_TRUE(says(mean, " within the step: its mean rate counts")) << down;
+    EXPECT_EQ(length(run(short_job(flaps + ", " + flaps))), length(mean));
+    const double seldom = step / 6;
+    const SimulationReport counted = run(short_job(flapping(0, down * seldom, seldom)));
+    EXPECT_NEAR(length(counted), d / (1 - down), down * seldom);
+    EXPECT_GT(std::abs(length(counted) - d / (1 - down)), 1e-4 * d);
+    EXPECT_TRUE(says(counted, " times within the step"));
+    EXPECT_FALSE(says(counted, "its mean rate counts"));
+    for (const sim::LinkLoad& load : counted.links) {
+      EXPECT_GT(load.capacity.value, 10e9) << load.link;
+      EXPECT_LT(load.slowdown, 1000) << load.link;
+    }
+  }
+  const double often = std::ceil(step / 1000 / 100) * 100;
+  const std::string one = flapping(0, 0.3 * often, often);
+  const std::string rest = flapping(0.3 * often, 0.2 * often, often);
+  const std::string other = flapping(0, 0.5 * often * 1.5, often * 1.5);
+  EXPECT_NEAR(length(run(short_job(one + ", " + rest))), d / 0.5, 1e-3 * d);
+  EXPECT_NEAR(length(run(short_job(one + ", " + other))), d / 0.35, 1e-3 * d);
+}
+
+// Under ZeRO 3 an outage that counts holds its task up, of the mean is seen what compute does not
+// hide: the two are apart by more than one outage, at most by all of the step.
+TEST(TimedDisturbances, OfTrafficInTasksTheMeanIsOffByItsOutages) {
+  const auto step = [](double period_ns) {
+    model::Job job = job_of(flapping(0, 2e6, period_ns), "maxmin");
+    job.plan.tensor = 1;
+    job.plan.data = 64;
+    job.plan.zero_stage = 3;
+    return run(job);
+  };
+  const SimulationReport plain = step(1e12);
+  const double alone = static_cast<double>(step_ns(plain));
+  // Less than a sixteenth of the step, and a little more.
+  const SimulationReport mean = step(alone / 16.5), counted = step(alone / 15);
+  EXPECT_TRUE(says(mean, "its mean rate counts"));
+  EXPECT_FALSE(says(counted, "its mean rate counts"));
+  EXPECT_GT(static_cast<double>(step_ns(mean)), alone);
+  const auto apart = static_cast<double>(step_ns(counted) - step_ns(mean));
+  EXPECT_GT(apart, 2e6);
+  EXPECT_LT(apart, 17 * 2e6);
+}
+
+// What is said of the traffic of a step in which a cable is down for a while is what it had on
+// average, not the years that it would take with the cable down.
+TEST(TimedDisturbances, OutagesDoNotCountAsIfTheyLasted) {
+  const SimulationReport plain = run(short_job(""));
+  const double step = static_cast<double>(step_ns(plain));
+  const SimulationReport report = run(short_job(flapping(0, step / 20, step / 10)));
+  EXPECT_TRUE(says(report, "takes on average over the step"));
+  EXPECT_FALSE(says(report, " s instead of"));
+  EXPECT_FALSE(says(report, " h instead of"));
+}
+
+TEST(TimedDisturbances, ACableThatIsNeverUpIsRefused) {
+  const double ms = 1e6;
+  const model::Job job =
+      short_job(flapping(0, 5 * ms, 10 * ms) + ", " + flapping(5 * ms, 6 * ms, 10 * ms));
+  const auto answer = sim::simulate(job, {.sensitivities = false});
+  const auto* refusal = std::get_if<sim::PlanRefusal>(&answer);
+  ASSERT_NE(refusal, nullptr);
+  EXPECT_NE(refusal->reasons.front().find("together the cable is never up"), std::string::npos)
+      << refusal->reasons.front();
 }
 
 // Under ZeRO 3 the traffic of a link is inside the tasks. What waited for it is traffic, not
