@@ -1,6 +1,7 @@
 #include "model/rank_layout.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "model/assert.h"
@@ -235,6 +236,44 @@ GroupSpread RankLayout::spread(GroupKind kind, RankId rank, const NodeMap& nodes
   }
   spread.groups_per_node = static_cast<int>(leaders.size());
   return spread;
+}
+
+bool RankLayout::nests(const Grid& grid, int block) const {
+  const auto fits = [&](int edge) { return edge % block == 0 || block % edge == 0; };
+  return fits(num_ranks_) && std::all_of(grid.stride.begin(), grid.stride.end(), fits);
+}
+
+std::vector<GroupSpread> RankLayout::spreads(GroupKind kind, int gpus_per_node) const {
+  const NodeMap nodes(gpus_per_node);
+  if (nests(*span_of(kind).grid, gpus_per_node)) return {spread(kind, {0}, nodes)};
+  // Groups by machine that have members elsewhere.
+  std::map<NodeId, int> leave;
+  std::vector<std::pair<GroupSpread, std::vector<NodeId>>> groups;
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    if (leader(kind, {rank}).value != rank) continue;
+    std::vector<NodeId> at;
+    for (const RankId member : members(kind, {rank})) {
+      const NodeId node = nodes.node_of(member);
+      if (at.empty() || at.back() != node) at.push_back(node);
+    }
+    if (at.size() > 1) {
+      for (const NodeId node : at) ++leave[node];
+    }
+    groups.emplace_back(spread(kind, {rank}, nodes), std::move(at));
+  }
+  std::vector<GroupSpread> different;
+  for (auto& [group, at] : groups) {
+    if (!group.inside_node()) {
+      group.groups_per_node = 0;
+      for (const NodeId node : at) {
+        group.groups_per_node = std::max(group.groups_per_node, leave[node]);
+      }
+    }
+    if (std::find(different.begin(), different.end(), group) == different.end()) {
+      different.push_back(group);
+    }
+  }
+  return different;
 }
 
 RankId RankLayout::next_stage_rank(RankId rank) const {

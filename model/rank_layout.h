@@ -64,6 +64,7 @@ struct GroupSpread {
   // when they talk at once.
   int groups_per_node = 1;
   bool inside_node() const { return num_nodes == 1; }
+  friend bool operator==(const GroupSpread&, const GroupSpread&) = default;
 };
 
 class RankLayout {
@@ -89,6 +90,9 @@ class RankLayout {
   bool crosses(GroupKind kind, int block) const;
 
   GroupSpread spread(GroupKind kind, RankId rank, const NodeMap& nodes) const;
+  // The different ways in which groups of the kind lie over machines of so many GPUs: one, unless
+  // machines and groups do not nest. Of groups that leave a machine, only such share its NICs.
+  std::vector<GroupSpread> spreads(GroupKind kind, int gpus_per_node) const;
 
   // The rank at the next pipeline stage (the first after the last one).
   RankId next_stage_rank(RankId rank) const;
@@ -108,6 +112,8 @@ class RankLayout {
     int num_dimensions = 1;
   };
   Span span_of(GroupKind kind) const;
+  // Whether blocks of so many ranks cut every group of the grid alike.
+  bool nests(const Grid& grid, int block) const;
 
   Grid dense_;
   Grid expert_;

@@ -3,16 +3,32 @@
 #ifndef MEGATWIN_SIM_DELAYED_PROGRAM_H_
 #define MEGATWIN_SIM_DELAYED_PROGRAM_H_
 
+#include <compare>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "model/program/data_parallel.h"
 #include "model/program/job_program.h"
+#include "sim/group_algorithm.h"
 #include "sim/group_contention.h"
 
 namespace megatwin::sim {
 
+// All borrowed.
+struct DelayedProgramInput {
+  const model::Job& job;
+  const model::PricedEffects& effects;
+  const model::JobProgram& plain;  // As the closed forms have it.
+  const GroupContention& contention;
+  const GroupAlgorithms& algorithms;
+};
+
+// Each collective takes what its bytes take over what is left to its group, and no less than its
+// closed form (model::shared_time); what hides it hides as much of it as it can.
 class DelayedProgram {
  public:
-  // `plain`: as the closed forms have it. Both are borrowed.
-  DelayedProgram(const model::Job& job, const model::JobProgram& plain,
-                 const GroupContention& contention);
+  explicit DelayedProgram(const DelayedProgramInput& input);
 
   // Each stage as in its worst replica. Reductions and gathers hide behind that one's compute: it
   // is the last to come.
@@ -30,18 +46,27 @@ class DelayedProgram {
   model::JobProgram of_replica(int replica) const;
 
  private:
+  // Of one unit's groups, as in GroupContention.
   struct Factors {
-    double tensor = 1, context = 1, expert = 1;
-    friend bool operator==(const Factors&, const Factors&) = default;
+    double tensor = 1, context = 1, expert = 1, expert_tensor = 1;
+    friend auto operator<=>(const Factors&, const Factors&) = default;
+  };
+  struct Prices {
+    model::TaskPrice forward, backward;
+    model::Seconds more_forward, more_backward;  // Than without delays.
   };
   Factors of_unit(int replica, int stage) const;
-  static model::Seconds delay(model::TaskPrice& price, const Factors& factors);
+  Prices prices(int stage, std::size_t chunk, const Factors& factors) const;
+  void delay_state(int stage, std::size_t chunk);
 
-  const model::Job& job_;
-  const model::JobProgram& plain_;
-  const GroupContention& contention_;
+  DelayedProgramInput in_;
+  model::TaskPricer pricer_;
+  model::DataParallelTraffic traffic_;
+  bool split_backward_ = false;
   std::vector<Factors> worst_factors_;  // By stage.
   model::JobProgram worst_;
+  // What was priced before, by the chunk's list and factors: units in one state are alike.
+  mutable std::map<std::pair<const model::TaskOps*, Factors>, Prices> known_;
 };
 
 // Kernels take `factor` times as long; collectives and the host do not.

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <tuple>
+#include <utility>
 
+#include "model/assert.h"
 #include "model/collective_cost.h"
-#include "model/collective_forms.h"
 #include "model/numbers.h"
 #include "model/program/data_parallel.h"
 #include "model/program/group_topology.h"
@@ -18,50 +19,58 @@ using model::BytesPerSecond;
 using model::CollectiveAlgorithm;
 using model::CollectiveKind;
 using model::GroupKind;
+using model::Seconds;
 
-// Large, so that ratios are those of bandwidths.
-constexpr Bytes kLargeCollective{256e6};
+constexpr std::array kKinds{GroupKind::Tensor,       GroupKind::Context, GroupKind::Expert,
+                            GroupKind::ExpertTensor, GroupKind::Data,    GroupKind::ExpertData};
 
-struct Sent {
-  CollectiveKind kind = CollectiveKind::AllGather;
-  Bytes bytes;  // Of one call.
-};
+// How often the program makes each collective: by kind of group, of collective, and bytes of one.
+using CallCounts = std::map<std::tuple<GroupKind, CollectiveKind, double>, double>;
 
-// The collective of these groups that moves most bytes inside tasks.
-std::optional<Sent> sent_in_tasks(const model::JobProgram& program, GroupKind group) {
-  std::map<CollectiveKind, std::pair<double, Bytes>> sums;
-  const auto add = [&](const model::MicroOps& ops) {
-    for (const model::MicroOp& op : ops) {
-      if (op.kind != model::MicroOpKind::Collective || op.group != group) continue;
-      auto& [sum, largest] = sums[op.collective];
-      sum += op.count * op.bytes.value;
-      largest = std::max(largest, op.bytes);
-    }
-  };
+CallCounts calls_of(const model::Job& job, const model::JobProgram& program) {
+  CallCounts counts;
+  const model::DataParallelTraffic state(job, {});
+  // Chunks of equal content share their lists.
+  std::map<const model::TaskOps*, double> lists;
   for (const model::PricedStage& stage : program.stages) {
     for (const model::PricedChunk& chunk : stage.chunks) {
-      if (!chunk.ops) continue;
-      add(chunk.ops->forward);
-      add(chunk.ops->backward);
+      if (chunk.ops) ++lists[chunk.ops.get()];
+      for (const model::StateCall& call : state.calls(chunk.content)) {
+        counts[{call.group, call.kind, call.bytes.value}] += call.count;
+      }
     }
   }
-  std::optional<Sent> most;
-  double most_sum = 0;
-  for (const auto& [kind, sent] : sums) {
-    if (sent.first > most_sum) most_sum = sent.first, most = Sent{kind, sent.second};
+  for (const auto& [ops, chunks] : lists) {
+    for (const model::MicroOps* list : {&ops->forward, &ops->backward}) {
+      for (const model::MicroOp& op : *list) {
+        if (op.kind != model::MicroOpKind::Collective) continue;
+        counts[{op.group, op.collective, op.bytes.value}] += chunks * op.count;
+      }
+    }
   }
-  return most;
+  return counts;
 }
 
-// What reduces the gradients of a chunk of the largest stage.
-Sent sent_of_gradients(const model::Job& job, const model::JobProgram& program, bool experts) {
-  const model::GradientReduction reduction = model::gradient_reduction(job);
-  std::int64_t parameters = 0;
-  for (const model::PricedStage& stage : program.stages) {
-    parameters = std::max(parameters, experts ? stage.parameters.expert : stage.parameters.dense);
+// The collective that moves most bytes, and the largest of its calls.
+struct Sent {
+  CollectiveKind kind = CollectiveKind::AllGather;
+  Bytes bytes;
+};
+Sent most_sent(const CallCounts& counts, GroupKind group) {
+  std::map<CollectiveKind, std::pair<double, double>> sums;
+  for (const auto& [call, count] : counts) {
+    const auto& [of, kind, bytes] = call;
+    if (of != group) continue;
+    auto& [sum, largest] = sums[kind];
+    sum += count * bytes;
+    largest = std::max(largest, bytes);
   }
-  const double chunks = std::max(1, job.plan.model_chunks);
-  return {reduction.kind, model::as_double(parameters) / chunks * reduction.per_parameter};
+  Sent most;
+  double most_sum = 0;
+  for (const auto& [kind, sent] : sums) {
+    if (sent.first > most_sum) most_sum = sent.first, most = {kind, Bytes{sent.second}};
+  }
+  return most;
 }
 
 bool gathers_only(CollectiveKind kind) {
@@ -78,45 +87,42 @@ CollectiveAlgorithm algorithm_of(const Sent& sent, const model::GroupTopology& t
                                                       : CollectiveAlgorithm::Ring;
 }
 
-bool is_tree_of_machines(CollectiveAlgorithm algorithm) {
-  return algorithm == CollectiveAlgorithm::Tree || algorithm == CollectiveAlgorithm::NvlsTree ||
-         algorithm == CollectiveAlgorithm::CollNetDirect;
-}
-
 }  // namespace
 
 GroupAlgorithms::GroupAlgorithms(const model::Job& job, const model::JobProgram& program) {
-  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Context, GroupKind::ExpertTensor,
-                               GroupKind::Data, GroupKind::ExpertData}) {
-    const bool data = kind == GroupKind::Data || kind == GroupKind::ExpertData;
-    if (kind == GroupKind::ExpertData && !job.transformer.experts) continue;
-    const std::optional<Sent> sent =
-        data ? sent_of_gradients(job, program, kind == GroupKind::ExpertData)
-             : sent_in_tasks(program, kind);
-    if (!sent || sent->bytes.value <= 0) continue;
-    if (sent->kind != CollectiveKind::AllReduce && !gathers_only(sent->kind)) continue;
-    const model::GroupTopology topology = model::group_topology(job, kind);
+  const CallCounts counts = calls_of(job, program);
+  for (const GroupKind group : kKinds) {
+    const Sent sent = most_sent(counts, group);
+    if (sent.bytes.value <= 0) continue;
+    const model::GroupTopology topology = model::group_topology(job, group);
     if (topology.ranks < 2) continue;
-    GroupAlgorithm& algorithm = by_kind_[static_cast<std::size_t>(kind)];
-    algorithm.wish = {
-        .kind = sent->kind, .algorithm = algorithm_of(*sent, topology), .multicast = topology.nvls};
-    // Over two machines a tree sends everything once each way, see collective_cost.cpp.
-    algorithm.busiest = is_tree_of_machines(algorithm.wish.algorithm) && topology.nodes == 2
-                            ? 1
-                            : model::busbw_factor(sent->kind, topology.ranks);
+    GroupAlgorithm& algorithm = by_kind_[static_cast<std::size_t>(group)];
+    if (sent.kind == CollectiveKind::AllReduce || gathers_only(sent.kind)) {
+      algorithm.wish = {
+          .kind = sent.kind, .algorithm = algorithm_of(sent, topology), .multicast = topology.nvls};
+      algorithm.busiest = model::busiest_part(sent.kind, algorithm.wish.algorithm, topology);
+    }
+    for (const auto& [key, count] : counts) {
+      const auto& [of, kind, size] = key;
+      if (of != group || size <= 0) continue;
+      const Bytes bytes{size};
+      const model::CollectiveTime alone = model::collective_time(kind, bytes, topology);
+      const Bytes busiest = model::busiest_part(kind, alone.algorithm, topology) * bytes;
+      calls_[static_cast<std::size_t>(group)].push_back({busiest, alone.time, count});
+      algorithm.peak = std::max(algorithm.peak, busiest / alone.time);
+    }
   }
 }
 
-BytesPerSecond group_rate(const model::Job& job, GroupKind kind, const GroupAlgorithm& algorithm) {
-  const model::GroupTopology group = model::group_topology(job, kind);
-  if (group.ranks < 2) return {};
-  const PatternWish& wish = algorithm.wish;
-  if (wish.algorithm == CollectiveAlgorithm::Ring || wish.algorithm == CollectiveAlgorithm::Pat) {
-    return model::collective_time(CollectiveKind::AllGather, kLargeCollective, group).busbw;
+BytesPerSecond GroupAlgorithms::mean(GroupKind kind, BytesPerSecond left) const {
+  Bytes sent;
+  Seconds taken;
+  for (const Call& call : calls_[static_cast<std::size_t>(kind)]) {
+    sent += call.count * call.busiest;
+    const Seconds shared = left.value > 0 ? call.busiest / left : Seconds{};
+    taken += call.count * std::max(call.alone, shared);
   }
-  const auto alone =
-      model::collective_time(wish.kind, kLargeCollective, group, {.algorithm = wish.algorithm});
-  return algorithm.busiest * kLargeCollective / alone.time;
+  return taken.value > 0 ? sent / taken : BytesPerSecond{};
 }
 
 }  // namespace megatwin::sim

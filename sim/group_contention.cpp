@@ -11,15 +11,14 @@
 namespace megatwin::sim {
 namespace {
 
-using model::BytesPerSecond;
 using model::CollectiveKind;
 using model::GroupKind;
 using model::RankId;
 using model::RankLayout;
 using model::Seconds;
 
-// Large, so that ratios are those of bandwidths.
-constexpr model::Bytes kLarge{256e6};
+// What a round is told of in: the collectives of all groups at once.
+constexpr model::Bytes kToldOf{256e6};
 constexpr std::size_t kLinksOfGroup = 4;
 constexpr double kOutlasts = 1000;
 
@@ -43,9 +42,8 @@ class Round {
         ways_(network.topology()) {
     const CollectiveKind collective =
         kind == GroupKind::Expert ? CollectiveKind::AllToAll : CollectiveKind::AllGather;
-    alone_ = model::collective_time(collective, kLarge, model::group_topology(job, kind)).time;
+    alone_ = model::collective_time(collective, kToldOf, model::group_topology(job, kind)).time;
     if (kind == GroupKind::Expert) weights_ = pair_weights(job);
-    rate_ = kind == GroupKind::Expert ? all_to_all_rate(job) : group_rate(job, kind, algorithm_);
   }
 
   model::Result<bool> add_stage(int stage) {
@@ -59,9 +57,9 @@ class Round {
       groups_.push_back(units_of(members));
       GroupLanes group;
       if (kind_ == GroupKind::Expert) {
-        group.lanes = pair_lanes(network_, members, rate_, weights_);
+        group.lanes = pair_lanes(network_, members, algorithm_.peak, weights_);
       } else {
-        MEGATWIN_TRY(group, group_lanes(network_, members, algorithm_, rate_));
+        MEGATWIN_TRY(group, group_lanes(network_, members, algorithm_, algorithm_.peak));
       }
       LaneRoutes routes(network_, group.pattern);
       for (const GroupLane& lane : group.lanes) {
@@ -148,7 +146,6 @@ class Round {
   PairWeights weights_;  // Of an expert group's pairs.
   CappedWays ways_;
   Seconds alone_;
-  BytesPerSecond rate_;
   std::vector<std::vector<std::size_t>> groups_;                   // Their units.
   std::vector<std::pair<CappedWays::Handle, std::size_t>> users_;  // Each with its group.
   std::vector<CappedWays::Handle> others_;
@@ -163,29 +160,17 @@ void keep_worse(GroupContention& kept, std::vector<LinkLoad> links, const std::v
 
 }  // namespace
 
-BytesPerSecond ring_rate(const model::Job& job, GroupKind kind) {
-  return group_rate(job, kind, {});
-}
-
-BytesPerSecond all_to_all_rate(const model::Job& job) {
-  const model::GroupTopology group = model::group_topology(job, GroupKind::Expert);
-  if (group.ranks < 2) return {};
-  return kLarge / static_cast<double>(group.ranks) /
-         model::collective_time(CollectiveKind::AllToAll, kLarge, group).time;
-}
-
 model::Result<GroupContention> group_contention(const model::Job& job, JobNetwork& network,
                                                 const FlowNet& net,
                                                 const GroupAlgorithms& algorithms) {
   GroupContention contention;
   contention.used.assign(static_cast<std::size_t>(network.topology().num_links()), false);
-  contention.tensor = contention.context = contention.expert =
+  contention.tensor = contention.context = contention.expert = contention.expert_tensor =
       std::vector<double>(num_units(job.plan), 1.0);
   contention.data.assign(model::as_index(job.plan.pipeline), 1.0);
-  const RankLayout layout(job.plan);
   const auto all_at_once = [&](GroupKind kind,
                                std::vector<double>& by_unit) -> model::Result<bool> {
-    if (layout.group_size(kind) < 2) return true;
+    if (algorithms.of(kind).peak.value <= 0) return true;
     Round round(job, network, kind, algorithms);
     for (int stage = 0; stage < job.plan.pipeline; ++stage) {
       MEGATWIN_TRY([[maybe_unused]] const bool added, round.add_stage(stage));
@@ -196,7 +181,7 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
     return true;
   };
   const auto stage_by_stage = [&](GroupKind kind) -> model::Result<bool> {
-    if (layout.group_size(kind) < 2) return true;
+    if (algorithms.of(kind).peak.value <= 0) return true;
     for (int stage = 0; stage < job.plan.pipeline; ++stage) {
       Round round(job, network, kind, algorithms);
       MEGATWIN_TRY([[maybe_unused]] const bool added, round.add_stage(stage));
@@ -216,6 +201,8 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
   if (job.transformer.experts) {
     MEGATWIN_TRY([[maybe_unused]] const bool expert,
                  all_at_once(GroupKind::Expert, contention.expert));
+    MEGATWIN_TRY([[maybe_unused]] const bool expert_tensor,
+                 all_at_once(GroupKind::ExpertTensor, contention.expert_tensor));
     MEGATWIN_TRY([[maybe_unused]] const bool expert_data, stage_by_stage(GroupKind::ExpertData));
   }
   MEGATWIN_TRY([[maybe_unused]] const bool data, stage_by_stage(GroupKind::Data));

@@ -14,6 +14,7 @@
 namespace megatwin::sim {
 
 using model::BytesPerSecond;
+using model::CollectiveAlgorithm;
 using model::RankId;
 
 namespace {
@@ -28,6 +29,37 @@ void add_lane(std::vector<GroupLane>& lanes, const JobNetwork& network, const Gr
     lanes.push_back(
         {{from, to, lane.key.channel, adapter}, lane.rate / parts, lane.way, lane.member});
   }
+}
+
+// Groups of one kind may lie over machines in several ways: NCCL chooses for each by itself.
+CollectiveAlgorithm fitting(const PatternWish& wish, const MachineRanks& machines) {
+  const bool several = machines.size() > 1;
+  const bool lone = std::all_of(machines.begin(), machines.end(),
+                                [](const auto& members) { return members.size() == 1; });
+  const bool reduces = wish.kind == model::CollectiveKind::AllReduce;
+  switch (wish.algorithm) {
+    case CollectiveAlgorithm::Nvls:
+      if (!several) return wish.algorithm;
+      return reduces && wish.multicast ? CollectiveAlgorithm::NvlsTree : CollectiveAlgorithm::Ring;
+    case CollectiveAlgorithm::NvlsTree:
+    case CollectiveAlgorithm::CollNetDirect:
+      if (several) return wish.algorithm;
+      return wish.multicast ? CollectiveAlgorithm::Nvls : CollectiveAlgorithm::Ring;
+    case CollectiveAlgorithm::Pat:
+      return lone ? wish.algorithm : CollectiveAlgorithm::Ring;
+    case CollectiveAlgorithm::Ring:
+    case CollectiveAlgorithm::Tree:
+    case CollectiveAlgorithm::CollNetChain:
+    case CollectiveAlgorithm::Direct:
+      break;
+  }
+  return wish.algorithm;
+}
+
+// Whether what a member sends another one meets anything that is not as it should be.
+bool meets_network(const JobNetwork& network, RankId from, RankId to) {
+  const int machine = network.machine_of(from);
+  return machine != network.machine_of(to) || network.disturbed_inside(machine);
 }
 
 }  // namespace
@@ -50,12 +82,13 @@ bool uses_network(ChangingNetwork& network, const std::vector<RankId>& members) 
 
 model::Result<GroupLanes> group_lanes(const JobNetwork& network, const std::vector<RankId>& members,
                                       const GroupAlgorithm& algorithm, BytesPerSecond rate) {
-  if (algorithm.wish.algorithm == model::CollectiveAlgorithm::Ring) {
+  PatternWish wish = algorithm.wish;
+  wish.algorithm = fitting(wish, by_machine(network.topology(), {.ranks = members}));
+  if (wish.algorithm == CollectiveAlgorithm::Ring) {
     return GroupLanes{.lanes = ring_lanes(network, members, rate)};
   }
   GroupLanes group;
-  MEGATWIN_TRY(group.pattern,
-               collective_pattern(network.topology(), {.ranks = members}, algorithm.wish));
+  MEGATWIN_TRY(group.pattern, collective_pattern(network.topology(), {.ranks = members}, wish));
   // The closed form counts a mean where the ends of a tree send less than its middle: what it lets
   // the busiest send is enough for that.
   const double most = std::max(algorithm.busiest, group.pattern.busiest);
@@ -133,12 +166,31 @@ std::vector<GroupLane> pair_lanes(const JobNetwork& network, const std::vector<R
   for (std::size_t i = 0; i < members.size(); ++i) {
     for (std::size_t j = 0; j < members.size(); ++j) {
       const double weight = weights.empty() ? 1 : weights[i][j];
-      if (network.machine_of(members[i]) == network.machine_of(members[j]) || weight <= 0) continue;
+      if (i == j || weight <= 0 || !meets_network(network, members[i], members[j])) continue;
       add_lane(lanes, network, {{members[i], members[j]}, weight * pair});
     }
   }
   return lanes;
 }
+
+namespace {
+
+// Pairs on machines that are not as they should be; what leaves a machine goes otherwise.
+void add_inside(std::vector<GroupLane>& lanes, const JobNetwork& network,
+                const std::vector<RankId>& members, BytesPerSecond pair,
+                const PairWeights& weights) {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const int machine = network.machine_of(members[i]);
+    if (!network.disturbed_inside(machine)) continue;
+    for (std::size_t j = 0; j < members.size(); ++j) {
+      const double weight = weights.empty() ? 1 : weights[i][j];
+      if (i == j || weight <= 0 || network.machine_of(members[j]) != machine) continue;
+      add_lane(lanes, network, {{members[i], members[j]}, weight * pair});
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<GroupLane> rail_lanes(const JobNetwork& network, const std::vector<RankId>& members,
                                   BytesPerSecond pair, const PairWeights& weights) {
@@ -165,6 +217,7 @@ std::vector<GroupLane> rail_lanes(const JobNetwork& network, const std::vector<R
       first = last;
     }
   }
+  add_inside(lanes, network, members, pair, weights);
   return lanes;
 }
 
@@ -190,6 +243,7 @@ std::vector<GroupLane> shifted_lanes(const JobNetwork& network, const std::vecto
     add_lane(lanes, network,
              {{members[i], members[(i + shift) % count]}, static_cast<double>(outside) * pair});
   }
+  add_inside(lanes, network, members, pair, {});
   return lanes;
 }
 

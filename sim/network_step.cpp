@@ -118,7 +118,11 @@ model::Result<StepStretch> priced_stretch(const NetworkStepInput& input,
                                           const GroupContention& contention,
                                           const GroupAlgorithms& algorithms) {
   const Job& job = input.priced;
-  const DelayedProgram delayed(job, input.program, contention);
+  const DelayedProgram delayed({.job = job,
+                                .effects = input.effects,
+                                .plain = input.program,
+                                .contention = contention,
+                                .algorithms = algorithms});
   if (auto fault = endless_step(delayed.worst(), input.slowest)) {
     return model::fail(*std::move(fault));
   }
@@ -130,10 +134,10 @@ model::Result<StepStretch> priced_stretch(const NetworkStepInput& input,
   StepStretch priced{.from = stretch.from, .costs = pipeline_costs(classes)};
   constexpr auto kData = model::GroupKind::Data;
   for (const double factor : contention.data) {
-    priced.ring_rate.push_back(group_rate(job, kData, algorithms.of(kData)) / factor);
+    priced.ring_rate.push_back(algorithms.mean(kData, algorithms.left(kData, factor)));
   }
   priced.traffic = task_traffic(delayed, priced.costs);
-  priced.traffic_rates = task_traffic_rates(job, contention, priced.traffic, algorithms);
+  priced.traffic_rates = task_traffic_rates(contention, priced.traffic, algorithms);
   return priced;
 }
 
@@ -257,10 +261,16 @@ model::Result<NetworkStep> network_step(const NetworkStepInput& input,
 model::JobProgram program_of_replica(const NetworkStepInput& input, const NetworkStep& step,
                                      int replica) {
   std::vector<StretchPrices> prices;
+  const GroupAlgorithms algorithms(input.priced, input.program);
   for (std::size_t k = 0; k < step.contention.size(); ++k) {
     prices.push_back(
         {input.stretches[k].from,
-         DelayedProgram(input.priced, input.program, *step.contention[k]).of_replica(replica)});
+         DelayedProgram({.job = input.priced,
+                         .effects = input.effects,
+                         .plain = input.program,
+                         .contention = *step.contention[k],
+                         .algorithms = algorithms})
+             .of_replica(replica)});
   }
   return prices.size() == 1 ? std::move(prices.front().program)
                             : mean_prices(prices, step.result.makespan);

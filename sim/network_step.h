@@ -19,7 +19,8 @@ struct NetworkStepInput {
   const model::Job& named;           // Whose disturbances the report names.
   const model::Job& placed;          // Whose graph it is, with the same ones or their phases.
   const model::Job& priced;          // By whose closed forms the program was priced.
-  const model::JobProgram& program;  // Undelayed.
+  const model::JobProgram& program;  // Undelayed, priced with:
+  const model::PricedEffects& effects;
   // How many times as long kernels take, as StepRun has it; those of the network.
   const std::vector<StepRun::Stretch>& stretches;
   // By disturbance of `named`: whether its outages are stretches of `placed`; empty: none.

@@ -199,6 +199,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
                             .placed = with,
                             .priced = closed,
                             .program = plain,
+                            .effects = options.effects,
                             .stretches = run.stretches,
                             .counted = counted,
                             .slowest = slowest_of(run)};

@@ -17,8 +17,8 @@ using model::RankId;
 using model::TaskKind;
 using model::TaskPrice;
 
-constexpr std::array<GroupKind, kTaskTrafficKinds> kKinds{GroupKind::Tensor, GroupKind::Context,
-                                                          GroupKind::Expert};
+constexpr std::array<GroupKind, kTaskTrafficKinds> kTrafficKinds{
+    GroupKind::Tensor, GroupKind::Context, GroupKind::Expert, GroupKind::ExpertTensor};
 constexpr std::size_t kExpert = 2;
 
 // The weight part of a split backward is products only.
@@ -63,7 +63,8 @@ std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const Pipel
           if (!price) continue;
           const std::size_t at = costs.task_index(replica, stage, phase, chunk);
           traffic[at].exposed = {rounded(price->exposed_tp), rounded(price->exposed_cp),
-                                 rounded(price->exposed_ep)};
+                                 rounded(price->exposed_ep - price->exposed_expert_tensor),
+                                 rounded(price->exposed_expert_tensor)};
           // Rounding of the parts must not exceed the whole.
           if (traffic[at].total() > costs.task[at]) traffic[at] = {};
         }
@@ -73,23 +74,22 @@ std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const Pipel
   return traffic;
 }
 
-TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention,
+TaskTrafficRates task_traffic_rates(const GroupContention& contention,
                                     const std::vector<TaskTraffic>& traffic,
                                     const GroupAlgorithms& algorithms) {
   TaskTrafficRates rates;
   const std::array<const std::vector<double>*, kTaskTrafficKinds> delays{
-      &contention.tensor, &contention.context, &contention.expert};
+      &contention.tensor, &contention.context, &contention.expert, &contention.expert_tensor};
   for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
-    if (kind == kExpert && !job.transformer.experts) continue;
     const bool exposed = std::any_of(traffic.begin(), traffic.end(), [&](const TaskTraffic& task) {
       return task.exposed[kind] > 0;
     });
     if (!exposed) continue;
-    const BytesPerSecond alone = kind == kExpert
-                                     ? all_to_all_rate(job)
-                                     : group_rate(job, kKinds[kind], algorithms.of(kKinds[kind]));
-    if (alone.value <= 0) continue;
-    for (const double factor : *delays[kind]) rates.rate[kind].push_back(alone / factor);
+    const GroupKind group = kTrafficKinds[kind];
+    if (algorithms.of(group).peak.value <= 0) continue;
+    for (const double factor : *delays[kind]) {
+      rates.rate[kind].push_back(algorithms.mean(group, algorithms.left(group, factor)));
+    }
   }
   return rates;
 }
@@ -107,8 +107,8 @@ model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
     if (rates.front().rate[kind].empty()) continue;
     for (int r = 0; r < job.plan.gpus(); ++r) {
       const RankId rank{r};
-      if (layout.leader(kKinds[kind], rank) != rank) continue;
-      const std::vector<RankId> members = layout.members(kKinds[kind], rank);
+      if (layout.leader(kTrafficKinds[kind], rank) != rank) continue;
+      const std::vector<RankId> members = layout.members(kTrafficKinds[kind], rank);
       if (!uses_network(network, members)) continue;
       const int stage = layout.coordinates(rank).pipeline;
       const auto unit_of = [&](RankId member) {
@@ -120,8 +120,8 @@ model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
         const std::int64_t budget = kPairFlowsMax / job.plan.gpus() * std::ssize(members);
         group.lanes = expert_lanes(network.at(0), members, first, weights, budget / tasks);
       } else {
-        MEGATWIN_TRY(group,
-                     group_lanes(network.at(0), members, algorithms.of(kKinds[kind]), first));
+        MEGATWIN_TRY(
+            group, group_lanes(network.at(0), members, algorithms.of(kTrafficKinds[kind]), first));
       }
       ChangingLaneRoutes routes(network, group.pattern);
       for (const GroupLane& lane : group.lanes) {
@@ -136,7 +136,7 @@ model::Result<TaskLanes> TaskLanes::add(const model::Job& job,
         const int replica = layout.coordinates(lane.key.from).data;
         lanes.handles_[unit * kTaskTrafficKinds + kind].push_back(
             ways.add(by_stretch, {.kind = FlowUser::Kind::InTasks,
-                                  .group = kKinds[kind],
+                                  .group = kTrafficKinds[kind],
                                   .stage = stage,
                                   .replica = replica,
                                   .rank = lane.key.from}));

@@ -17,12 +17,12 @@
 
 namespace megatwin::sim {
 
-// Tensor, context, expert: in this order within a task.
-inline constexpr std::size_t kTaskTrafficKinds = 3;
+// Tensor, context, expert, expert-tensor: in this order within a task.
+inline constexpr std::size_t kTaskTrafficKinds = 4;
 
 struct TaskTraffic {
   std::array<Nanoseconds, kTaskTrafficKinds> exposed{};  // What no compute hides.
-  Nanoseconds total() const { return exposed[0] + exposed[1] + exposed[2]; }
+  Nanoseconds total() const { return exposed[0] + exposed[1] + exposed[2] + exposed[3]; }
 };
 
 // By PipelineCosts' task entries, one class a data-parallel replica.
@@ -31,14 +31,14 @@ std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const Pipel
 // Bandwidths by kind and unit (replica · p + stage), beside the other groups of the kind: what the
 // durations stand for.
 struct TaskTrafficRates {
-  // Of the busiest machine (group_algorithm.h), for experts of a pair of ranks; empty where there
-  // is no such group.
+  // Means over a kind's collectives, in the terms of GroupAlgorithm::peak; empty where there is no
+  // such group.
   std::array<std::vector<model::BytesPerSecond>, kTaskTrafficKinds> rate;
 };
 // Kinds of which nothing in `traffic` is exposed have no users.
-TaskTrafficRates task_traffic_rates(const model::Job& job, const GroupContention& contention,
+TaskTrafficRates task_traffic_rates(const GroupContention& contention,
                                     const std::vector<TaskTraffic>& traffic,
-                                    const GroupAlgorithms& algorithms = {});
+                                    const GroupAlgorithms& algorithms);
 
 inline constexpr std::int64_t kPairFlowsMax = 400'000;
 

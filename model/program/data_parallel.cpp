@@ -36,6 +36,25 @@ bool reduces_in_16_bits(const Job& job) {
   return false;
 }
 
+// What ZeRO stage 3 gathers by itself of a chunk: a layer; embedding, final norm and head.
+std::pair<ChunkContent, ChunkContent> layer_and_root(const ChunkContent& content) {
+  ChunkContent one_layer, root;
+  (content.moe_layers > 0 ? one_layer.moe_layers : one_layer.dense_layers) = 1;
+  root.embedding = content.embedding;
+  root.head = content.head;
+  return {one_layer, root};
+}
+
+// Of a unit that is gathered tensor by tensor: eight tensors of a layer carry its weight; the small
+// ones cost a latency each.
+constexpr int kTensors = 12, kMatrices = 4;
+std::pair<RankParameters, RankParameters> tensors_of(const RankParameters& unit) {
+  RankParameters part = unit;
+  part.dense /= kMatrices;
+  part.expert /= kMatrices;
+  return {part, {.dense = 4096}};
+}
+
 // Bytes of a parameter's states on the ranks that own them.
 StateBytes state_bytes(const Job& job) {
   const StateScheme scheme = state_scheme(job.plan.precision, job.software);
@@ -146,16 +165,50 @@ RankParameters DataParallelTraffic::stage_parameters(
 Seconds DataParallelTraffic::gather_time(const RankParameters& parameters) const {
   const Bytes dense{as_double(parameters.dense) * parameter_bytes_};
   const Bytes expert{as_double(parameters.expert) * parameter_bytes_};
-  return collective_time(CollectiveKind::AllGather, dense, dense_group_).time +
-         collective_time(CollectiveKind::AllGather, expert, expert_group_).time;
+  constexpr auto kGather = CollectiveKind::AllGather;
+  return shared_time(kGather, dense, dense_group_, shares_[GroupKind::Data]) +
+         shared_time(kGather, expert, expert_group_, shares_[GroupKind::ExpertData]);
 }
 
 Seconds DataParallelTraffic::reduce_time(const RankParameters& parameters) const {
   const CollectiveKind kind = gradient_reduction(job_).kind;
   const Bytes dense{as_double(parameters.dense) * gradient_bytes_};
   const Bytes expert{as_double(parameters.expert) * gradient_bytes_};
-  return collective_time(kind, dense, dense_group_).time +
-         collective_time(kind, expert, expert_group_).time;
+  return shared_time(kind, dense, dense_group_, shares_[GroupKind::Data]) +
+         shared_time(kind, expert, expert_group_, shares_[GroupKind::ExpertData]);
+}
+
+std::vector<std::pair<RankParameters, double>> DataParallelTraffic::units(
+    const ChunkContent& content) const {
+  if (job_.plan.zero_stage < 3) return {{chunk_parameters(content), 1}};
+  const auto [layer, root] = layer_and_root(content);
+  std::vector<std::pair<RankParameters, double>> units;
+  const auto add = [&](const RankParameters& unit, double count) {
+    if (!job_.software.gathers_by_tensor) return units.emplace_back(unit, count), void();
+    const auto [matrix, vector] = tensors_of(unit);
+    units.emplace_back(matrix, kMatrices * count);
+    units.emplace_back(vector, (kTensors - kMatrices) * count);
+  };
+  add(chunk_parameters(layer), content.layers());
+  add(chunk_parameters(root), 1);
+  return units;
+}
+
+std::vector<StateCall> DataParallelTraffic::calls(const ChunkContent& content) const {
+  std::vector<StateCall> calls;
+  const CollectiveKind reduction = gradient_reduction(job_).kind;
+  for (const auto& [parameters, count] : units(content)) {
+    const auto add = [&](GroupKind group, std::int64_t number) {
+      if (number <= 0) return;
+      const double n = as_double(number);
+      calls.push_back({group, reduction, Bytes{n * gradient_bytes_}, count});
+      if (job_.plan.zero_stage < 1) return;
+      calls.push_back({group, CollectiveKind::AllGather, Bytes{n * parameter_bytes_}, count});
+    };
+    add(GroupKind::Data, parameters.dense);
+    add(GroupKind::ExpertData, parameters.expert);
+  }
+  return calls;
 }
 
 void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk) const {
@@ -185,10 +238,7 @@ void DataParallelTraffic::price(const ChunkContent& content, PricedChunk& chunk)
 // and head are a unit of their own: gathered once and kept, reduced when nothing is left to hide
 // it.
 void DataParallelTraffic::price_sharded(const ChunkContent& content, PricedChunk& chunk) const {
-  ChunkContent one_layer, root;
-  (content.moe_layers > 0 ? one_layer.moe_layers : one_layer.dense_layers) = 1;
-  root.embedding = content.embedding;
-  root.head = content.head;
+  const auto [one_layer, root] = layer_and_root(content);
   const RankParameters layer = chunk_parameters(one_layer), rest = chunk_parameters(root);
   const UnitTraffic unit = unit_traffic(layer), root_unit = unit_traffic(rest);
   const double layers = content.layers();
@@ -230,12 +280,7 @@ DataParallelTraffic::UnitTraffic DataParallelTraffic::unit_traffic(
   UnitTraffic traffic;
   const double total = as_double(parameters.total());
   if (job_.software.gathers_by_tensor) {
-    // Eight tensors of a layer carry its weight; the small ones cost a latency each.
-    constexpr int kTensors = 12, kMatrices = 4;
-    RankParameters part = parameters;
-    part.dense /= kMatrices;
-    part.expert /= kMatrices;
-    const RankParameters vector{.dense = 4096};
+    const auto [part, vector] = tensors_of(parameters);
     traffic.gather = kMatrices * gather_time(part) + (kTensors - kMatrices) * gather_time(vector);
     traffic.reduce = kMatrices * reduce_time(part) + (kTensors - kMatrices) * reduce_time(vector);
     return traffic;

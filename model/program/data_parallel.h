@@ -4,6 +4,7 @@
 #ifndef MEGATWIN_MODEL_PROGRAM_DATA_PARALLEL_H_
 #define MEGATWIN_MODEL_PROGRAM_DATA_PARALLEL_H_
 
+#include <utility>
 #include <vector>
 
 #include "model/job.h"
@@ -40,12 +41,29 @@ GradientReduction gradient_reduction(const Job& job);
 // Weight, gradient and optimizer state of one parameter, wherever they are kept.
 Bytes state_per_parameter(const Job& job);
 
+// One collective of a chunk's model state.
+struct StateCall {
+  GroupKind group = GroupKind::Data;
+  CollectiveKind kind = CollectiveKind::AllGather;
+  Bytes bytes;
+  double count = 1;
+};
+
 class DataParallelTraffic {
  public:
   DataParallelTraffic(const Job& job, const PricedEffects& effects);
   // With links of a cluster that `job` shows one kind of machine of.
   DataParallelTraffic(const Job& job, const PricedEffects& effects, const StateLinks& links);
 
+  // The same, with links that others have a part of.
+  DataParallelTraffic with(const LinkShares& shares) const {
+    DataParallelTraffic traffic = *this;
+    traffic.shares_ = shares;
+    return traffic;
+  }
+
+  // The collectives that gather and reduce of a chunk are made of.
+  std::vector<StateCall> calls(const ChunkContent& content) const;
   // Fills gather, reduce and their exposed parts of a chunk whose tasks are priced.
   void price(const ChunkContent& content, PricedChunk& chunk) const;
   // Fills optimizer_ops, optimizer, table_exchange and optimizer_exposed of a stage whose
@@ -63,6 +81,8 @@ class DataParallelTraffic {
     Seconds copy_in, copy_out;  // Kernels that pack and unpack the buffers.
   };
   UnitTraffic unit_traffic(const RankParameters& parameters) const;
+  // What is gathered and reduced by itself, and how often in a step.
+  std::vector<std::pair<RankParameters, double>> units(const ChunkContent& content) const;
   RankParameters chunk_parameters(const ChunkContent& content) const;
   Seconds gather_time(const RankParameters& parameters) const;
   Seconds reduce_time(const RankParameters& parameters) const;
@@ -73,6 +93,7 @@ class DataParallelTraffic {
   const Job& job_;
   PricedEffects effects_;
   GroupTopology dense_group_, expert_group_, ends_;
+  LinkShares shares_;
   bool table_at_both_ends_ = false;  // Embedding and head or MTP use one table …
   bool ends_on_one_rank_ = false;    // … which then is there once.
   double parameter_bytes_ = 2;       // Of one parameter as gathered,

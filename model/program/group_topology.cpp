@@ -127,6 +127,46 @@ int ring_hops(const Job& job, const RankLayout& layout, GroupKind kind, const No
   return most;
 }
 
+// Whether a group of the kind has members on several leaves: not its own size decides, but how far
+// apart its members are.
+bool crosses_leaves(const Job& job, const RankLayout& layout, GroupKind kind) {
+  const int machines = std::max(job.cluster.fabric.nodes_per_leaf, 1);
+  if (nodes_of(job) <= machines) return false;
+  return layout.crosses(kind, machines * job.cluster.groups.front().node.num_gpus);
+}
+
+GroupTopology placed_topology(const Job& job, const RankLayout& layout, GroupKind kind,
+                              const NodeMap& nodes, const GroupSpread& spread) {
+  const NodeGroup& machine = job.cluster.groups.front();
+  const Fabric& fabric = job.cluster.fabric;
+  GroupPlacement placement{.ranks = spread.size,
+                           .ranks_per_node = spread.ranks_per_node,
+                           .groups_sharing_nics = spread.groups_per_node};
+  if (!spread.inside_node()) placement.switch_hops = ring_hops(job, layout, kind, nodes);
+  GroupTopology topology =
+      group_topology(placement, machine.node, machine.gpu, fabric, job.profile);
+  if (!spread.inside_node()) topology.nodes = spread.num_nodes;
+  if (topology.nodes > 1 && crosses_leaves(job, layout, kind)) {
+    topology.nic_efficiency *= spine_efficiency(fabric, machine);
+    topology.oversubscription = leaf_oversubscription(fabric);
+  }
+  return topology;
+}
+
+// All of a kind wait for the group that is worst off, or for what waits for it.
+GroupTopology slowest(GroupKind kind, std::vector<GroupTopology> topologies) {
+  constexpr Bytes kLarge{256e6};
+  const CollectiveKind collective =
+      kind == GroupKind::Expert ? CollectiveKind::AllToAll : CollectiveKind::AllReduce;
+  std::size_t worst = 0;
+  Seconds longest;
+  for (std::size_t i = 0; topologies.size() > 1 && i < topologies.size(); ++i) {
+    const Seconds time = collective_time(collective, kLarge, topologies[i]).time;
+    if (time > longest) longest = time, worst = i;
+  }
+  return std::move(topologies[worst]);
+}
+
 // The load of the table's worst group, and its adapters. Groups that stand alike on their machines
 // load them alike.
 void take_table(const Job& job, const RankLayout& layout, const NodeMap& nodes,
@@ -189,20 +229,12 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
   const NodeGroup& machine = job.cluster.groups.front();
   const NodeMap nodes(machine.node.num_gpus);
   const RankLayout layout(job.plan);
-  const GroupSpread location = layout.spread(kind, RankId{0}, nodes);
-  GroupPlacement placement{.ranks = location.size,
-                           .ranks_per_node = location.ranks_per_node,
-                           .groups_sharing_nics = location.groups_per_node};
-  if (!location.inside_node()) placement.switch_hops = ring_hops(job, layout, kind, nodes);
-  const Fabric& fabric = job.cluster.fabric;
-  GroupTopology topology =
-      group_topology(placement, machine.node, machine.gpu, fabric, job.profile);
-  // Not the group's own size decides, but how far apart its members are: neighbours of a strided
-  // group are on other leaves as soon as the job is larger than one.
-  if (topology.nodes > 1 && nodes_of(job) > fabric.nodes_per_leaf) {
-    topology.nic_efficiency *= spine_efficiency(fabric, machine);
-    topology.oversubscription = leaf_oversubscription(fabric);
+  const std::vector<GroupSpread> spreads = layout.spreads(kind, machine.node.num_gpus);
+  std::vector<GroupTopology> topologies;
+  for (const GroupSpread& spread : spreads) {
+    topologies.push_back(placed_topology(job, layout, kind, nodes, spread));
   }
+  GroupTopology topology = slowest(kind, std::move(topologies));
   if (kind == GroupKind::Expert) take_table(job, layout, nodes, topology);
   return topology;
 }

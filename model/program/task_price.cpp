@@ -67,6 +67,7 @@ TaskPrice operator+(const TaskPrice& a, const TaskPrice& b) {
           .exposed_tp = a.exposed_tp + b.exposed_tp,
           .exposed_ep = a.exposed_ep + b.exposed_ep,
           .exposed_cp = a.exposed_cp + b.exposed_cp,
+          .exposed_expert_tensor = a.exposed_expert_tensor + b.exposed_expert_tensor,
           .contention = a.contention + b.contention,
           .host_bound = a.host_bound + b.host_bound,
           .flop = a.flop + b.flop};
@@ -96,7 +97,7 @@ Seconds TaskPricer::collective(const MicroOp& op) const {
                    effects_.expert_traffic) ||
                   (op.group == GroupKind::Context && effects_.context_traffic);
   if (!on) return {};
-  return collective_time(op.collective, op.bytes, groups_.at(op.group)).time;
+  return shared_time(op.collective, op.bytes, groups_.at(op.group), shares_[op.group]);
 }
 
 Seconds TaskPricer::time_of(const MicroOp& op) const {
@@ -189,6 +190,9 @@ TaskPrice TaskPricer::price(const MicroOps& ops, TaskPart part) const {
     const Seconds hidden{std::min(hideable.value, beside.value)};
     price.contention += count * slowdown * hidden;
     exposed_of(price, op.group) += count * (time[i] - hidden);
+    if (op.group == GroupKind::ExpertTensor) {
+      price.exposed_expert_tensor += count * (time[i] - hidden);
+    }
   }
   // Dispatch and combine of one micro-batch run beside the compute of another.
   price.exposed_ep += Seconds{std::max(0.0, (hidden_expert - price.compute()).value)};

@@ -9,6 +9,7 @@
 
 #include "model/collective_cost.h"
 #include "model/job.h"
+#include "model/link_share.h"
 #include "model/micro_op.h"
 #include "model/units.h"
 
@@ -34,6 +35,7 @@ struct TaskPrice {
   Seconds gemm, attention, memory_bound;  // Device compute by kind, without recomputation.
   Seconds recompute;                      // All compute that repeats the forward pass.
   Seconds exposed_tp, exposed_ep, exposed_cp;
+  Seconds exposed_expert_tensor;  // Of exposed_ep: of expert-tensor groups.
   Seconds contention;  // Compute slowed by collectives beside it.
   Seconds host_bound;  // What the host's launches add beyond the device.
   Flop flop;
@@ -53,6 +55,13 @@ class TaskPricer {
  public:
   TaskPricer(const Job& job, const PricedEffects& effects);
 
+  // The same, with links that others have a part of.
+  TaskPricer with(const LinkShares& shares) const {
+    TaskPricer pricer = *this;
+    pricer.shares_ = shares;
+    return pricer;
+  }
+
   TaskPrice price(const MicroOps& ops, TaskPart part = TaskPart::All) const;
   // Device time of one repetition of one op; zero where its effect is switched off.
   Seconds time_of(const MicroOp& op) const;
@@ -66,6 +75,7 @@ class TaskPricer {
   PricedEffects effects_;
   GpuProfile profile_;  // With wave and memory effects as asked for.
   std::map<GroupKind, GroupTopology> groups_;
+  LinkShares shares_;
   double slowest_of_all_ = 1;  // The slowest of the job's GPUs over the mean one.
 };
 
