@@ -185,7 +185,7 @@ std::optional<OtherSide> HostRank::other_side(const ChunkPart& part) const {
   OtherSide other{.transfers = weight_transfers(request),
                   .gradients = {},
                   .steps_here = program_.shape.side == model::PipelineSide::Backward};
-  if (program_.shape.weight_share > 0) {
+  if (program_.shape.leaves_weights()) {
     other.gradients = gradient_transfers(request);
   }
   return other;

@@ -28,7 +28,7 @@ RankModel::RankModel(const Setup& setup, const RankGroups& groups, RankMemory me
       groups_(groups),
       side_(setup.program.shape.side),
       memory_(std::move(memory)) {
-  const bool has_gradients = setup.program.shape.weight_share > 0;
+  const bool has_gradients = setup.program.shape.leaves_weights();
   const WeightUse use = side_ != model::PipelineSide::Forward ? WeightUse::Step
                         : has_gradients                       ? WeightUse::Gradient
                                                               : WeightUse::Read;

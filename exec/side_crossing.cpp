@@ -87,7 +87,7 @@ SideCrossing::SideCrossing(const Setup& setup)
       instances_(
           setup.instances.of(is_forward() ? PipelineSide::Backward : PipelineSide::Forward)) {
   const CrossingNumbers& numbers = setup.numbers;
-  const bool leaves_weights = program_.shape.weight_share > 0;
+  const bool leaves_weights = program_.shape.leaves_weights();
   const int num_peers = is_forward() ? numbers.backward.tensor : numbers.forward.tensor;
   const auto own = static_cast<std::size_t>(coordinates_.tensor);
   for (int peer = 0; peer < num_peers; ++peer) {

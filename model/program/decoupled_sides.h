@@ -19,7 +19,7 @@ struct DecidedSides {
   // By stage, SideCrossing::fed_max; empty: any number.
   std::vector<int> fed_max;
   // Share of the micro-batches whose weight gradients the forward side works out; which ones:
-  // is_left(). Nothing: nobody decided.
+  // LeftWeights. Nothing: nobody decided.
   std::optional<double> weight_share;
   // Then the order of each forward rank, instance by instance and stage by stage; empty: after all
   // forwards.

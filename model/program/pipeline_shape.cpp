@@ -63,18 +63,20 @@ PipelineShape side_shape(const ProgramSpec& spec, PipelineSide side, int instanc
           .side = side,
           .instance = instance,
           .instances = instances,
-          .weight_share = spec.weight_share};
+          .left = {.share = spec.weight_share,
+                   .micro_batches = spec.micro_batches,
+                   .round = round_of(spec.instances.forward, spec.instances.backward)}};
 }
 
 int PipelineShape::left_before(int n) const {
-  if (weight_share == 0) {
+  if (!leaves_weights()) {
     return 0;
   }
-  if (instances == 1) {
-    return left_of_first(n, weight_share);
-  }
-  int count = 0;
-  for (int place = 0; place < n; ++place) {
+  const std::int64_t own_of_round = left.round / instances;
+  const std::int64_t rounds =
+      own_of_round == 0 ? 0 : std::min(n / own_of_round, left.micro_batches / left.round);
+  int count = left.left_of_instance(rounds, instance, instances);
+  for (auto place = static_cast<int>(rounds * own_of_round); place < n; ++place) {
     count += leaves(micro_batch(place)) ? 1 : 0;
   }
   return count;

@@ -4,10 +4,10 @@
 #ifndef MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_
 #define MEGATWIN_MODEL_PROGRAM_PIPELINE_SHAPE_H_
 
-#include <cmath>
 #include <compare>
 
 #include "model/ids.h"
+#include "model/program/left_weights.h"
 #include "model/program/program_spec.h"
 #include "model/program/task.h"
 
@@ -19,15 +19,6 @@ enum class ChunkPlacement {
   Fold,        // v = 2; chunk 0 of stage s up to p−1, then back: chunk 1 of stage 2p−1−s.
 };
 
-// Of the first n micro-batches of a step, how many leave their weight gradients to the forward side
-// where that has a share of all: evenly spread. A whole number within rounding counts as one.
-inline int left_of_first(int n, double share) {
-  return static_cast<int>(std::floor(n * share + 1e-9));
-}
-inline bool is_left(MicroBatchId micro_batch, double share) {
-  return left_of_first(micro_batch.value + 1, share) > left_of_first(micro_batch.value, share);
-}
-
 struct PipelineShape {
   int pipeline = 1;
   int model_chunks = 1;
@@ -38,9 +29,8 @@ struct PipelineShape {
   // Of an instance of a side: its micro-batches are `instance`, `instance` + `instances` and so on.
   int instance = 0;
   int instances = 1;
-  // Decoupled: of all micro-batches of the step that leave their weight gradients to the forward
-  // side.
-  double weight_share = 0;
+  // Decoupled: the micro-batches of the step that leave their weight gradients to the forward side.
+  LeftWeights left;
 
   friend constexpr auto operator<=>(const PipelineShape&, const PipelineShape&) = default;
 
@@ -65,19 +55,18 @@ struct PipelineShape {
   // the forwards.
   int phases() const {
     if (side == PipelineSide::Forward) {
-      return weight_share > 0 ? 2 : 1;
+      return leaves_weights() ? 2 : 1;
     }
     return split_backward ? 3 : 2;
   }
-  bool leaves(MicroBatchId micro_batch) const {
-    return weight_share > 0 && is_left(micro_batch, weight_share);
-  }
+  bool leaves_weights() const { return left.share > 0; }
+  bool leaves(MicroBatchId micro_batch) const { return leaves_weights() && left.has(micro_batch); }
   // Of this pipeline's own before place `n`: how many are left to the forward side.
   int left_before(int n) const;
   // All micro-batches of one (phase, chunk) are a row of tasks, which cost alike; a backward side
   // has a row of its own for those that leave their weight gradients.
   int num_rows() const {
-    return phases() * model_chunks + (side == PipelineSide::Backward && weight_share > 0 ? 1 : 0);
+    return phases() * model_chunks + (side == PipelineSide::Backward && leaves_weights() ? 1 : 0);
   }
   int row_of(const Task& task) const {
     const bool is_own = side == PipelineSide::Backward && task.kind == TaskKind::BackwardInput;
@@ -112,7 +101,7 @@ struct PipelineShape {
   }
   Task task(TaskId id) const {
     const int row = id.value / micro_batches;
-    if (weight_share > 0 && row > 0) {
+    if (leaves_weights() && row > 0) {
       return left_task(id);
     }
     return {

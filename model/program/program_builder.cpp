@@ -196,7 +196,7 @@ void append_crossings(const ProgramSpec& spec, Program& program) {
       append_crossing(forward, end_of(PipelineSide::Backward, TaskKind::Recompute, n),
                       program.crossings, program);
     }
-    if (spec.weight_share > 0 && is_left({n}, spec.weight_share)) {
+    if (program.shape.leaves({n})) {
       append_crossing(end_of(PipelineSide::Backward, TaskKind::BackwardInput, n),
                       end_of(PipelineSide::Forward, TaskKind::BackwardWeight, n), program.crossings,
                       program);

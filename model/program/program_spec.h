@@ -117,7 +117,7 @@ struct ProgramSpec {
   std::vector<SideCrossing> crossings;
   SideInstances instances;
   int instance = 0;  // Of this side. `micro_batches` are those of all instances.
-  // Share of them that leaves its weight gradients to the forward side; which ones: is_left().
+  // Share of them that leaves its weight gradients to the forward side; which ones: LeftWeights.
   double weight_share = 0;
 
   PipelineHop hop(int boundary) const {

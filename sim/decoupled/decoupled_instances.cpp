@@ -68,7 +68,11 @@ struct Rank {
 class Simulation {
  public:
   explicit Simulation(const DecoupledSpec& spec)
-      : spec_(spec), num_stages_(static_cast<int>(spec.stages.size())) {
+      : spec_(spec),
+        num_stages_(static_cast<int>(spec.stages.size())),
+        left_{.share = spec.weight_share,
+              .micro_batches = spec.micro_batches,
+              .round = model::round_of(spec.forward_instances, spec.backward_instances)} {
     const auto num_ranks =
         static_cast<std::size_t>(spec.forward_instances + spec.backward_instances) *
         spec.stages.size();
@@ -129,9 +133,7 @@ class Simulation {
   DecoupledRank& report_of(int rank) { return result_.ranks[static_cast<std::size_t>(rank)]; }
 
   // Whether the forward side works out the weight gradients.
-  bool leaves_weights(int micro_batch) const {
-    return model::is_left({micro_batch}, spec_.weight_share);
-  }
+  bool leaves_weights(int micro_batch) const { return left_.has({micro_batch}); }
   bool feeds_input() const { return spec_.feed == DecoupledFeed::StageInput; }
 
   void begin(int rank) {
@@ -449,6 +451,7 @@ class Simulation {
 
   const DecoupledSpec& spec_;
   int num_stages_;
+  model::LeftWeights left_;
   Nanoseconds now_ = 0;
   std::vector<Rank> ranks_;
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;

@@ -98,7 +98,7 @@ struct DecoupledResult {
 // 0 ≤ weight_share ≤ 1.
 DecoupledResult simulate_decoupled(const DecoupledSpec& spec);
 
-// Micro-batches whose weight gradients are worked out on forward ranks; which ones: is_left().
+// Micro-batches whose weight gradients are worked out on forward ranks; which ones: LeftWeights.
 int weights_moved(const DecoupledSpec& spec);
 
 // The share of weight gradients on the forward side at which both sides of the busiest stage work

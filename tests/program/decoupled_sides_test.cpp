@@ -116,8 +116,8 @@ void expect_ends_agree(const std::vector<ProgramSpec>& specs, const Program& pro
   }
 }
 
-// Every micro-batch once on each side of each stage; that the forward side works out the weight
-// gradients of the k-th of L, from 1, which is the last of the first ⌈k · m / L⌉.
+// Every micro-batch once on each side of each stage; the forward side works out the weight
+// gradients of those that left_weights_test.cpp tests.
 TEST(DecoupledSides, ProgramsAgreeOnEveryCrossing) {
   const int p = 2, m = 7;
   for (const SideFeed feed : {SideFeed::StageInput, SideFeed::Activations}) {
@@ -140,11 +140,14 @@ TEST(DecoupledSides, ProgramsAgreeOnEveryCrossing) {
                       m * fed_stages + left * p + (bounded ? std::max(m - bound * b, 0) * p : 0));
             EXPECT_EQ(counted.runs.size(), static_cast<std::size_t>((3 * m + left) * p));
             for (const auto& [task, times] : counted.runs) EXPECT_EQ(times, 1);
-            for (int k = 1; k <= left; ++k) {
-              const MicroBatchId n{(k * m + left - 1) / left - 1};
-              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::BackwardWeight, n}), 1u);
-              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::BackwardInput, n}), 1u);
-              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::Backward, n}), 0u);
+            const LeftWeights rule{
+                .share = sides.weight_share, .micro_batches = m, .round = round_of(a, b)};
+            for (std::int32_t n = 0; n < m; ++n) {
+              const std::size_t is_left = left > 0 && rule.has({n}) ? 1 : 0;
+              const MicroBatchId id{n};
+              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::BackwardWeight, id}), is_left);
+              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::BackwardInput, id}), is_left);
+              EXPECT_EQ(counted.runs.count({StageId{0}, TaskKind::Backward, id}), 1 - is_left);
             }
           }
         }

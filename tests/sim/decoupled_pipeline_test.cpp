@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/program/left_weights.h"
 #include "sim/decoupled/decoupled_instances.h"
 #include "sim/decoupled/decoupled_program.h"
 #include "tests/sim/pipeline_specs.h"
@@ -312,8 +313,11 @@ class Tasks {
   }
 
   bool leaves_weights(int micro_batch) const {
-    const int quarters = static_cast<int>(4 * spec_.weight_share);
-    return (micro_batch + 1) * quarters / 4 > micro_batch * quarters / 4;
+    return model::LeftWeights{
+        .share = spec_.weight_share,
+        .micro_batches = spec_.micro_batches,
+        .round = model::round_of(spec_.forward_instances, spec_.backward_instances)}
+        .has({micro_batch});
   }
   std::size_t size() const { return tasks_.size(); }
 
