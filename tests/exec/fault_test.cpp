@@ -174,7 +174,7 @@ TEST(Fault, OfARankThatSpinsInArithmetic) {
     tiny.job.plan.pipeline = 2;
     tiny.job.plan.global_batch = 1;
     tiny.job.steps = 3;
-    tiny.job.watchdog = std::chrono::milliseconds(300);
+    tiny.job.watchdog = std::chrono::milliseconds(1000);
     SpinningTokens tokens(*tiny.job.tokens, step);
     tiny.job.tokens = &tokens;
     const auto start = std::chrono::steady_clock::now();
