@@ -60,6 +60,16 @@ int number_after(std::string_view& text) {
   return number;
 }
 
+// What takes ways away at `now`.
+std::string cuts_of(const model::Job& job, model::Instant now) {
+  std::string cuts;
+  for (const Disturbance& d : job.disturbances) {
+    if (d.kind != DisturbanceKind::DeadNic || !d.holds_at(now)) continue;
+    cuts += (cuts.empty() ? "disturbances: " : ", ") + to_text(d);
+  }
+  return cuts;
+}
+
 bool strikes_links(const Disturbance& d) {
   switch (d.kind) {
     case DisturbanceKind::SlowLink:
@@ -277,7 +287,8 @@ model::BytesPerSecond JobNetwork::undisturbed_rate(const model::Route& plain) co
 int JobNetwork::adapter_lanes(RankId rank) const {
   const Topology::Machine& machine = disturbed_.machine(machine_of(rank));
   const auto own = static_cast<int>(machine.nics.size() / machine.gpus.size());
-  // So many that they come out even over those that are left.
+  // Where adapters fail so many that they come out even over those that are left: 12 over four,
+  // three, two or one. Of five and more as many as there are; what a dead one had goes to the next.
   return !adapters_fail_ || own > 4 ? std::max(own, 1) : own == 4 ? 12 : own == 3 ? 6 : own;
 }
 
@@ -305,8 +316,11 @@ model::Result<std::unique_ptr<JobNetwork>> JobNetwork::build(const model::Job& j
   if (model::Diagnostics faults = network->apply_flaps(job, now); !faults.empty()) {
     return model::fail(std::move(faults));
   }
-  network->router_ = std::make_unique<model::Router>(network->disturbed_);
-  network->pristine_router_ = std::make_unique<model::Router>(network->pristine_);
+  const model::RoutingOptions routing = model::routing_options(job.cluster);
+  model::RoutingOptions disturbed = routing;
+  disturbed.cuts = cuts_of(job, now);
+  network->router_ = std::make_unique<model::Router>(network->disturbed_, std::move(disturbed));
+  network->pristine_router_ = std::make_unique<model::Router>(network->pristine_, routing);
   for (std::size_t i = 0; i < job.disturbances.size(); ++i) {
     const Disturbance& d = job.disturbances[i];
     if (d.kind != DisturbanceKind::Background || !d.holds_at(now)) continue;

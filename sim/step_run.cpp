@@ -157,20 +157,6 @@ model::Diagnostic stopped(const Job& job, const std::string& who) {
 // How often a step is laid out with more outages than before.
 constexpr int kFlapRounds = 4;
 
-// Adds which disturbances took ways away to the fault that there is none.
-model::Diagnostics with_cuts(const Job& job, model::Diagnostics faults) {
-  std::string cuts;
-  for (const model::Disturbance& d : job.disturbances) {
-    if (d.kind != model::DisturbanceKind::DeadNic) continue;
-    cuts += (cuts.empty() ? "" : ", ") + to_text(d);
-  }
-  if (cuts.empty()) return faults;
-  for (model::Diagnostic& fault : faults) {
-    if (fault.message.starts_with("no route")) fault.message += "; disturbances: " + cuts;
-  }
-  return faults;
-}
-
 std::size_t reported_unit(const Job& job, const StepRun& run) {
   const std::vector<RankResult>& ranks = run.result.ranks;
   const std::size_t p = run.programs.front().stages.size();
@@ -272,9 +258,7 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
   if (needs_network(job)) {
     MEGATWIN_ASSERT(!model::is_dynamic(job.plan.schedule), "flows need orders known beforehand");
     MEGATWIN_ASSERT(job.network == network_of(job), "closed forms share no link");
-    if (auto done = run_on_network(job, priced, options, run); !done) {
-      return model::fail(with_cuts(job, std::move(done.error())));
-    }
+    MEGATWIN_TRY([[maybe_unused]] const bool done, run_on_network(job, priced, options, run));
     return run;
   }
   const SimulationOptions simulation = simulation_options(job, run.programs, options);

@@ -1,6 +1,7 @@
 #include "model/program/group_topology.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "model/rank_layout.h"
 #include "model/topology/fabric_hops.h"
 #include "model/topology/machine_topology.h"
+#include "model/topology/torus_load.h"
 
 namespace megatwin::model {
 namespace {
@@ -20,7 +22,7 @@ bool has_spine(const Fabric& fabric) {
 // Part of the network cards that is left of what crosses the spine.
 double spine_efficiency(const Fabric& fabric, const NodeGroup& machine) {
   if (fabric.spine_efficiency > 0) return fabric.spine_efficiency;
-  if (!has_spine(fabric)) return 1;
+  if (!has_spine(fabric) || fabric.kind == FabricKind::Torus) return 1;
   // A single card has nothing to collide with.
   const bool alone = machine.count * machine.node.num_nics <= 1;
   // Read off KORTH: step_constants.h.
@@ -61,6 +63,68 @@ GroupTopology weaker(const GroupTopology& a, const GroupTopology& b) {
   return result;
 }
 
+// Machines of the first kind that the job fills.
+int nodes_of(const Job& job) {
+  const int gpus = job.cluster.groups.front().node.num_gpus;
+  return (job.plan.gpus() + gpus - 1) / gpus;
+}
+
+// Where closed forms have to know of a torus's cables; flows find them on the graph.
+bool counts_torus(const Job& job) {
+  if (job.cluster.fabric.kind != FabricKind::Torus || job.network != NetworkKind::Analytic) {
+    return false;
+  }
+  // What asks for more machines than there are is refused elsewhere.
+  std::int64_t machines = 1;
+  for (const int size : fabric_shape(job.cluster).torus) machines *= size;
+  return nodes_of(job) <= machines;
+}
+
+// What a group of the kind sends over the busiest cable of the torus, in times that which its
+// busiest machine sends, summed over the groups that talk at once: those of a stage for gradients,
+// all for what is inside tasks. Rings go from machine to machine, experts from each to each.
+double busiest_cable(const Job& job, const RankLayout& layout, GroupKind kind,
+                     const NodeMap& nodes) {
+  const bool by_stage = kind == GroupKind::Data || kind == GroupKind::ExpertData;
+  const std::vector<int> sizes = fabric_shape(job.cluster).torus;
+  std::vector<TorusLoad> loads(by_stage ? as_index(job.plan.pipeline) : 1, TorusLoad(sizes));
+  for (int r = 0; r < layout.num_ranks(); ++r) {
+    if (layout.leader(kind, {r}).value != r) continue;
+    TorusLoad& load = loads[by_stage ? as_index(layout.coordinates({r}).pipeline) : 0];
+    const std::vector<RankId> members = layout.members(kind, {r});
+    if (kind == GroupKind::Expert) {
+      std::map<NodeId, int> on_node;
+      for (const RankId member : members) ++on_node[nodes.node_of(member)];
+      for (const auto& [from, own] : on_node) {
+        const int outside = static_cast<int>(members.size()) - own;
+        for (const auto& [to, count] : on_node) {
+          if (from != to) load.send(from.value, to.value, static_cast<double>(count) / outside);
+        }
+      }
+      continue;
+    }
+    NodeId last = nodes.node_of(members.back());
+    for (const RankId member : members) {
+      const NodeId node = nodes.node_of(member);
+      load.send(last.value, node.value, 1);
+      last = node;
+    }
+  }
+  double busiest = 0;
+  for (const TorusLoad& load : loads) busiest = std::max(busiest, load.busiest());
+  return busiest;
+}
+
+// By how much the adapters are wider than the cables of the torus that they send over, of which the
+// groups that share the adapters have `part` each.
+double torus_narrowing(const Job& job, const GroupTopology& topology, double part) {
+  const BytesPerSecond cable = torus_cable(job.cluster, fabric_shape(job.cluster));
+  const BytesPerSecond injection = static_cast<double>(topology.num_nics) /
+                                   std::max(topology.groups_sharing_nics, 1) *
+                                   topology.nic_efficiency * topology.nic_per_direction;
+  return std::max(1.0, ratio(injection / (part * cable)));
+}
+
 // How far apart the two ends of a hop are; the farther, the slower.
 enum class Reach { InsideNode, AcrossNodes, AcrossLeaves };
 
@@ -73,12 +137,6 @@ Reach reach_of(const StageSites& sites, const Fabric& fabric, const StageSite& f
   const bool same_leaf =
       !has_spine(fabric) || (from.kind == to.kind && a.value / per_leaf == b.value / per_leaf);
   return same_leaf ? Reach::AcrossNodes : Reach::AcrossLeaves;
-}
-
-// Machines of the first kind that the job fills.
-int nodes_of(const Job& job) {
-  const int gpus = job.cluster.groups.front().node.num_gpus;
-  return (job.plan.gpus() + gpus - 1) / gpus;
 }
 
 int hops_between(const StageSites& sites, const FabricHops& hops, const StageSite& from,
@@ -235,6 +293,10 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
     topologies.push_back(placed_topology(job, layout, kind, nodes, spread));
   }
   GroupTopology topology = slowest(kind, std::move(topologies));
+  if (topology.nodes > 1 && counts_torus(job)) {
+    topology.oversubscription =
+        torus_narrowing(job, topology, 1 / busiest_cable(job, layout, kind, nodes));
+  }
   if (kind == GroupKind::Expert) take_table(job, layout, nodes, topology);
   return topology;
 }
@@ -274,6 +336,11 @@ GroupTopology hop_topology(const Job& job, const StageSites& sites,
     if (reach == Reach::AcrossLeaves) {
       topology.nic_efficiency *= spine_efficiency(job.cluster.fabric, machine);
       topology.oversubscription = leaf_oversubscription(job.cluster.fabric);
+    }
+    // All ranks that share the adapters go to the same machine, dimension by dimension.
+    if (!inside && counts_torus(job)) {
+      topology.oversubscription =
+          torus_narrowing(job, topology, 1.0 / std::max(topology.groups_sharing_nics, 1));
     }
     return topology;
   };

@@ -307,7 +307,6 @@ class FabricBuilder {
       routers.push_back(add_switch(VertexKind::Router, "router" + std::to_string(m), m));
       add_ports(m, routers.back());
     }
-    const int dimensions = static_cast<int>(shape_.torus.size());
     int stride = 1;
     // Cables of the first dimension come first: router.h's fixed choice is then dimension order.
     for (const int size : shape_.torus) {
@@ -316,8 +315,7 @@ class FabricBuilder {
         const int next = m + ((at + 1) % size - at) * stride;
         // A ring of two has one cable each way, not two.
         if (size == 1 || (size == 2 && at == 1)) continue;
-        cable(routers[as_index(m)], routers[as_index(next)],
-              injection_max() / (2 * dimensions) / shape_.oversubscription);
+        cable(routers[as_index(m)], routers[as_index(next)], torus_cable(cluster_, shape_));
       }
       stride *= size;
     }
@@ -349,6 +347,19 @@ FabricShape fabric_shape(const Cluster& cluster) {
     shape.torus = cube_of(std::max(1, machines));
   }
   return shape;
+}
+
+RoutingOptions routing_options(const Cluster& cluster) {
+  const bool torus = cluster.fabric.kind == FabricKind::Torus && !cluster.fabric.graph;
+  return {.choice = torus ? WayChoice::First : WayChoice::Hash};
+}
+
+BytesPerSecond torus_cable(const Cluster& cluster, const FabricShape& shape) {
+  BytesPerSecond most;
+  for (const NodeGroup& group : cluster.groups) {
+    most = std::max(most, group.node.num_nics * group.node.nic_per_direction);
+  }
+  return most / (2 * static_cast<double>(shape.torus.size())) / shape.oversubscription;
 }
 
 int pod_leaves(const FabricShape& shape) {

@@ -8,6 +8,7 @@
 
 #include "model/hardware.h"
 #include "model/result.h"
+#include "model/topology/router.h"
 #include "model/topology/topology.h"
 
 namespace megatwin::model {
@@ -31,8 +32,13 @@ struct FabricShape {
 // pods of eight leaves; a torus as near to a cube as its machines divide.
 FabricShape fabric_shape(const Cluster& cluster);
 
+// How messages find their way there: on a torus dimension by dimension, elsewhere by their hash.
+RoutingOptions routing_options(const Cluster& cluster);
+
 // Leaves of a pod or of a dragonfly's group.
 int pod_leaves(const FabricShape& shape);
+// One direction of a torus's cable: of the machine that injects most a 2·dimensions-th part.
+BytesPerSecond torus_cable(const Cluster& cluster, const FabricShape& shape);
 // Rails of a rail-optimised tree: the adapters of the machine that has most.
 int num_rails(const Cluster& cluster);
 

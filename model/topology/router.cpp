@@ -64,7 +64,8 @@ Result<Route> Router::route(const FlowKey& key) {
 Result<Route> Router::between_machines(VertexId from, VertexId to, const FlowKey& key) {
   const auto no_way = [&](const std::string& reason) {
     return fail({.message = "no route from " + topology_.vertex(from).name + " to " +
-                            topology_.vertex(to).name + ": " + reason});
+                            topology_.vertex(to).name + ": " + reason +
+                            (options_.cuts.empty() ? "" : "; " + options_.cuts)});
   };
   const Topology::Machine& source = topology_.machine(topology_.vertex(from).machine);
   const Topology::Machine& target = topology_.machine(topology_.vertex(to).machine);

@@ -27,6 +27,8 @@ struct RoutingOptions {
   // NCCL's PXN: a message goes over NVLink to the GPU beside the adapter of its destination's rail
   // and leaves there, instead of changing rails in the spines.
   bool pxn = true;
+  // What took ways away, to be said of a route that does not exist; may be empty.
+  std::string cuts;
 };
 
 struct FlowKey {

@@ -239,8 +239,11 @@ FlowIndex CappedWays::add_sized(FlowSet& flows, Handle handle, const std::vector
         {.start = start, .latency = Seconds{alone.front()}, .after = std::move(after)}, 0);
   }
   WayIndex way = lane.way;
+  const std::vector<double>* shared = nullptr;
   if (changes) {
-    WayIndex& known = changing_ways_[{handle, alone}];
+    const auto entry = changing_ways_.try_emplace({handle, alone}, 0).first;
+    shared = &entry->first.second;
+    WayIndex& known = entry->second;
     if (known == 0) {
       known = way_over(
           flows, lane, add_cap(flows, [&](std::size_t k) {
@@ -252,7 +255,7 @@ FlowIndex CappedWays::add_sized(FlowSet& flows, Handle handle, const std::vector
   const FlowIndex flow = flows.add_on(
       {.size = {size}, .start = start, .latency = Seconds{latency}, .after = std::move(after)},
       way);
-  sent_.push_back({flow, handle, changes ? alone : std::vector<double>{}});
+  sent_.push_back({flow, handle, shared});
   return flow;
 }
 
@@ -271,7 +274,7 @@ void CappedWays::add_changes(FlowSet& flows) {
 double CappedWays::alone_time(const Sent& sent, double start) const {
   return changing_duration(
       stretches_.size() - 1, start, [&](std::size_t k) { return start_of(k + 1); },
-      [&](std::size_t k) { return sent.alone[k]; });
+      [&](std::size_t k) { return (*sent.alone)[k]; });
 }
 
 double CappedWays::carries_until(std::int32_t link, double span) const {
@@ -329,8 +332,8 @@ void CappedWays::carry(const Sent& sent, const Flow& flow, double start, double 
     }
   }
   if (below >= 0) narrowest = below;
-  const double alone = sent.alone.empty() ? flow.latency.value + flow.size.value / lane.rate
-                                          : alone_time(sent, start);
+  const double alone = sent.alone == nullptr ? flow.latency.value + flow.size.value / lane.rate
+                                             : alone_time(sent, start);
   const double late = end - start - alone;
   if (other || narrowest < 0 || late <= kRounding * alone) return;
   out.delay[index(narrowest)] += late;

@@ -70,6 +70,9 @@ class CappedWays {
   explicit CappedWays(std::vector<NetworkStretch> stretches,
                       model::Instant sized_until = model::Instant{
                           std::numeric_limits<std::int64_t>::max()});
+  // Flows point into changing_ways_, whose nodes stay when it moves.
+  CappedWays(CappedWays&&) = default;
+  CappedWays& operator=(CappedWays&&) = default;
 
   // A user on `route` with `rate` when alone, in one stretch; without a rate it is not there.
   struct Way {
@@ -121,7 +124,8 @@ class CappedWays {
   struct Sent {
     FlowIndex flow;
     Handle lane;
-    std::vector<double> alone;  // One for all stretches, or one for each.
+    // One for each stretch, in changing_ways_, which many flows share; nothing: one for all.
+    const std::vector<double>* alone;
   };
   WayIndex way_over(FlowSet& flows, const Lane& lane, std::int32_t cap);
   std::int32_t add_cap(FlowSet& flows,

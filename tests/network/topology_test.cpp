@@ -1,11 +1,13 @@
 // One worked case a fabric: the way link by link, its latency and narrowest link, by hand.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "model/topology/graph_search.h"
 #include "model/topology/machine_topology.h"
+#include "model/topology/torus_load.h"
 #include "tests/network/clusters.h"
 
 namespace megatwin::model {
@@ -220,6 +222,38 @@ TEST(Torus, GoesDimensionByDimension) {
             "n0/gpu0 -> n0/pcie0 -> n0/nic0 -> router0 -> router2 -> router5 -> router11 -> "
             "n11/nic0 -> n11/pcie0 -> n11/gpu0");
   EXPECT_NEAR(route_of(router, 0, 11).bandwidth.value, 50e9 / 6, 1);
+}
+
+// What is sent from anywhere to anywhere, some of it twice, against the routes of the graph.
+TEST(Torus, LoadsItsCablesAsItsRoutesDo) {
+  for (const std::vector<int>& sizes :
+       {std::vector<int>{4, 3, 2}, {6}, {2, 2}, {4, 4}, {1, 5, 2}, {7, 2}}) {
+    int machines = 1;
+    for (const int size : sizes) machines *= size;
+    const Cluster cluster =
+        hopper_cluster({.machines = machines, .gpus = 1, .nics = 1}, FabricKind::Torus);
+    FabricShape shape = fabric_shape(cluster);
+    shape.torus = sizes;
+    const Topology topology = built(cluster, shape);
+    Router router(topology, routing_options(cluster));
+    for (const int reach : {1, 2, machines}) {
+      TorusLoad load(sizes);
+      std::map<LinkId, double> by_link;
+      for (int a = 0; a < machines; ++a) {
+        for (int k = 0; k < reach; ++k) {
+          const int b = (a + k + a % 2) % machines;
+          const double amount = 1 + a % 3;
+          load.send(a, b, amount);
+          for (const LinkId link : route_of(router, a, b).links) {
+            if (topology.link(link).kind == LinkKind::Fabric) by_link[link] += amount;
+          }
+        }
+      }
+      double most = 0;
+      for (const auto& [link, amount] : by_link) most = std::max(most, amount);
+      EXPECT_DOUBLE_EQ(load.busiest(), most) << sizes.front() << " " << machines << " " << reach;
+    }
+  }
 }
 
 // Its cables by 5: 50 GB/s over 6 and 5.
