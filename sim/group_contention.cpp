@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/collective_cost.h"
+#include "model/link_share.h"
 #include "model/numbers.h"
 #include "model/program/group_topology.h"
 #include "sim/group_lanes.h"
@@ -40,9 +40,11 @@ class Round {
         kind_(kind),
         algorithm_(algorithms.of(kind)),
         ways_(network.topology()) {
-    const CollectiveKind collective =
-        kind == GroupKind::Expert ? CollectiveKind::AllToAll : CollectiveKind::AllGather;
-    alone_ = model::collective_time(collective, kToldOf, model::group_topology(job, kind)).time;
+    const bool experts = kind == GroupKind::Expert;
+    const double busiest =
+        model::busiest_part(experts ? CollectiveKind::AllToAll : algorithm_.wish.kind,
+                            algorithm_.wish.algorithm, model::group_topology(job, kind));
+    alone_ = busiest * kToldOf / algorithm_.peak;
     if (kind == GroupKind::Expert) weights_ = pair_weights(job);
   }
 

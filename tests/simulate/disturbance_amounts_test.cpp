@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/program/job_program.h"
+#include "sim/group_algorithm.h"
 #include "sim/group_contention.h"
 #include "sim/group_lanes.h"
 #include "sim/job_network.h"
@@ -78,19 +80,25 @@ TEST(DisturbanceAmounts, ShiftedLanesSpreadOverAllMachines) {
 // Each kind of traffic inside a task goes at its own rate over its own delay, replica by replica.
 TEST(DisturbanceAmounts, EachKindInsideATaskHasItsOwnDelay) {
   const Job job = rails("", "mixtral-8x7b", "tensor: 2, expert: 4, data: 12, global_batch: 12");
+  const sim::GroupAlgorithms algorithms(job, build_job_program(job));
   sim::GroupContention contention;
   contention.tensor.assign(12, 2);
   contention.context.assign(12, 3);
   contention.expert.assign(12, 5);
   contention.tensor[7] = 4;
   contention.expert[0] = 1;
-  const sim::TaskTrafficRates rates = task_traffic_rates(job, contention, {{.exposed = {1, 1, 1}}});
+  contention.expert_tensor.assign(12, 1);
+  const sim::TaskTrafficRates rates =
+      task_traffic_rates(contention, {{.exposed = {1, 1, 1}}}, algorithms);
   ASSERT_EQ(rates.rate[0].size(), 12U);
   ASSERT_EQ(rates.rate[2].size(), 12U);
-  EXPECT_EQ(rates.rate[0][0], sim::ring_rate(job, model::GroupKind::Tensor) / 2.0);
-  EXPECT_EQ(rates.rate[0][7], sim::ring_rate(job, model::GroupKind::Tensor) / 4.0);
-  EXPECT_EQ(rates.rate[2][0], sim::all_to_all_rate(job));
-  EXPECT_EQ(rates.rate[2][7], sim::all_to_all_rate(job) / 5.0);
+  // Tensor groups make one kind of collective, of one size.
+  const auto tensor = algorithms.of(model::GroupKind::Tensor).peak;
+  const auto expert = algorithms.of(model::GroupKind::Expert).peak;
+  EXPECT_NEAR(ratio(rates.rate[0][0] / tensor), 0.5, 1e-12);
+  EXPECT_NEAR(ratio(rates.rate[0][7] / tensor), 0.25, 1e-12);
+  EXPECT_NEAR(ratio(rates.rate[2][0] / expert), 1, 1e-12);
+  EXPECT_NEAR(ratio(rates.rate[2][7] / expert), 0.2, 1e-12);
 }
 
 // As the plan's own imbalance of that size.

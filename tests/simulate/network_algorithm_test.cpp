@@ -128,8 +128,12 @@ TEST(GroupAlgorithm, LanesOfOneGroupFitTheirLinks) {
       const sim::GroupAlgorithm taken{
           .wish = {.kind = model::CollectiveKind::AllReduce, .algorithm = algorithm},
           .busiest = machines == 2 && algorithm != CollectiveAlgorithm::Ring ? 1 : 2 * (n - 1) / n};
-      const auto alone =
-          load_of_lanes(**network, members, taken, group_rate(job, GroupKind::Data, taken));
+      const model::Bytes large{1e9};
+      const auto time =
+          collective_time(model::CollectiveKind::AllReduce, large,
+                          group_topology(job, GroupKind::Data), {.algorithm = algorithm})
+              .time;
+      const auto alone = load_of_lanes(**network, members, taken, taken.busiest * large / time);
       const auto most = load_of_lanes(**network, members, taken, {400e9});
       for (model::LinkId link; link.value < topology.num_links(); ++link.value) {
         const double fits = topology.link(link).bandwidth.value * (1 + 1e-9);
@@ -161,17 +165,10 @@ TEST(GroupAlgorithm, SharpNeedsLessOfAShortFabric) {
   const SimulationReport sharp = run_made(made, "maxmin"), ring = run_made(rings, "maxmin");
   ASSERT_EQ(algorithm_of_made(made, GroupKind::Data), CollectiveAlgorithm::CollNetDirect);
   ASSERT_EQ(algorithm_of_made(rings, GroupKind::Data), CollectiveAlgorithm::Ring);
-  const model::Job job = job_of_made(made);
-  model::Job idle = job;
-  idle.cluster.fabric.oversubscription = 1;
-  const double slower = ratio(sharp.breakdown.exposed_dp /
-                              report_of(idle, {.sensitivities = false}).breakdown.exposed_dp);
-  const model::Bytes large{256e6};
-  const auto alone = collective_time(model::CollectiveKind::AllReduce, large,
-                                     group_topology(idle, GroupKind::Data),
-                                     {.algorithm = CollectiveAlgorithm::CollNetDirect});
-  const double by_hand = 8 * large.value / 100e9 / alone.time.value;
-  EXPECT_NEAR(slower, by_hand, 1e-3 * by_hand);
+  const model::JobProgram program = build_job_program(job_of_made(made));
+  const double bytes = 2 * static_cast<double>(program.stages[0].parameters.dense);
+  const double by_hand = 8 * bytes / 100e9;
+  EXPECT_NEAR(sharp.breakdown.exposed_dp.value, by_hand, 1e-3 * by_hand);
   ASSERT_FALSE(sharp.links.empty());
   EXPECT_NEAR(ratio(ring.breakdown.exposed_dp / sharp.breakdown.exposed_dp), 2 * 7.0 / 8, 0.05);
 }
@@ -262,7 +259,7 @@ TEST(ExpertTokens, ATableSaysWhoseDownlinkItIs) {
 }
 
 // Rank 0 gets three times the mean, the others 5/7 of it. The adapter of rank 5 at half its rate
-// has room for that; that of rank 0 does not: seven pairs at their rate over 25 GB/s.
+// has room for that; that of rank 0 does not: three times 7/8 of a GPU's bytes over 25 GB/s.
 TEST(ExpertTokens, OnlyTheLoadedRanksAdapterMustBeWhole) {
   Made made = expert_job("");
   made.fabric = "{type: rail-optimized-fat-tree, routing: spray}";
@@ -277,9 +274,9 @@ TEST(ExpertTokens, OnlyTheLoadedRanksAdapterMustBeWhole) {
   const auto whole = exposed("");
   EXPECT_EQ(exposed(slow_link(5)), whole);
   made.more.clear();
-  const double busy = 7 * sim::all_to_all_rate(job_of_made(made)).value / 25e9;
-  EXPECT_GT(busy, 1.5);
-  EXPECT_NEAR(ratio(exposed(slow_link(0)) / whole), busy, 0.01 * busy);
+  const double by_hand = 3.0 * 7 / 8 * all_to_all_bytes(job_of_made(made)).value / 25e9;
+  EXPECT_GT(by_hand, 1.5 * whole.value);
+  EXPECT_NEAR(exposed(slow_link(0)).value, by_hand, 0.03 * by_hand);
 }
 
 // Two machines of four GPUs, each with its adapter of 50 GB/s, and a group of all eight.

@@ -7,7 +7,9 @@
 
 #include "model/program/job_program.h"
 #include "model/stragglers.h"
+#include "sim/group_algorithm.h"
 #include "sim/group_contention.h"
+#include "tests/simulate/bytes_over_links.h"
 #include "tests/simulate/job_fixture.h"
 
 namespace megatwin::tests {
@@ -47,6 +49,12 @@ double step_of(Layout layout, const std::string& network) {
   return run(layout).step_time.value;
 }
 
+// What the closed form gives the reductions alone, as bus bandwidth.
+double fastest_ring(const Layout& layout) {
+  const model::Job job = job_of(layout);
+  return sim::GroupAlgorithms(job, build_job_program(job)).of(model::GroupKind::Data).peak.value;
+}
+
 // Nobody shares a link with anybody: a pipeline of one machine a stage, and replicas of one machine
 // each on rails. The same step to the nanosecond, in closed form.
 TEST(NetworkStep, IsAnalyticOnAnIdleFullBisectionNetwork) {
@@ -60,8 +68,7 @@ TEST(NetworkStep, IsAnalyticOnAnIdleFullBisectionNetwork) {
 }
 
 // Eight machines, each on a leaf of its own, whose way up is a quarter of its eight adapters: 100
-// GB/s for the eight rings that leave it, 12.5 GB/s each. The reduction that nothing hides takes
-// (ring rate / 12.5 GB/s) times as long.
+// GB/s for the eight rings that leave it, 12.5 GB/s each, and nothing hides their reductions.
 TEST(NetworkStep, SlowsOnAnOversubscribedFabricAndNamesTheLinks) {
   Layout layout;
   layout.fabric = "{type: fat-tree, nodes_per_leaf: 1, oversubscription: 4, routing: spray}";
@@ -79,9 +86,8 @@ TEST(NetworkStep, SlowsOnAnOversubscribedFabricAndNamesTheLinks) {
   EXPECT_EQ(worst.num_users, 8);
   EXPECT_GT(worst.delay.value, 0);
   EXPECT_LE(worst.full, 1 + 1e-9);
-  const double rate = sim::ring_rate(idle, model::GroupKind::Data).value;
-  EXPECT_NEAR(ratio(flows.breakdown.exposed_dp / full.breakdown.exposed_dp), rate / 12.5e9,
-              1e-4 * rate / 12.5e9);
+  const double by_hand = state_seconds_by_bytes(job, 12.5e9);
+  EXPECT_NEAR(flows.breakdown.exposed_dp.value, by_hand, 1e-4 * by_hand);
 }
 
 // Cables that let through less than one adapter. Eight rings leave each machine: through a way up
@@ -106,10 +112,10 @@ TEST(NetworkStep, SlowsByFabricCablesThatAreNarrowerThanAnAdapter) {
           c.fabric.starts_with("type: torus") ? "{type: single-switch}" : "{" + c.fabric + "}";
       layout.network = "analytic";
       const SimulationReport full = run(layout);
-      const double rate = sim::ring_rate(job_of(layout), model::GroupKind::Data).value;
-      const double slower = rate / (1e9 * c.share / oversubscription);
-      EXPECT_NEAR(ratio(flows.breakdown.exposed_dp / full.breakdown.exposed_dp), slower,
-                  2e-4 * slower)
+      const double by_hand =
+          std::max(full.breakdown.exposed_dp.value,
+                   state_seconds_by_bytes(job, 1e9 * c.share / oversubscription));
+      EXPECT_NEAR(flows.breakdown.exposed_dp.value, by_hand, 2e-4 * by_hand)
           << layout.fabric << oversubscription;
       ASSERT_FALSE(flows.links.empty());
     }
@@ -136,7 +142,7 @@ TEST(NetworkStep, IsAnalyticOnATorusThatNobodyElseUses) {
     layout.network = "analytic";
     const SimulationReport closed = run(layout);
     // Less what a collective takes to start, which flows count only where no cable takes longer.
-    const double rate = sim::ring_rate(job_of(layout), model::GroupKind::Data).value / 1e9;
+    const double rate = fastest_ring(layout) / 1e9;
     EXPECT_LT(rate, c.ring);
     EXPECT_GT(rate, 0.93 * c.ring);
     layout.network = "maxmin";
@@ -145,7 +151,7 @@ TEST(NetworkStep, IsAnalyticOnATorusThatNobodyElseUses) {
     EXPECT_GT(ratio(flows.step_time / closed.step_time), 0.98);
     layout.fabric = "{type: single-switch}";
     layout.network = "analytic";
-    const double alone = sim::ring_rate(job_of(layout), model::GroupKind::Data).value / 1e9;
+    const double alone = fastest_ring(layout) / 1e9;
     ASSERT_FALSE(flows.links.empty());
     EXPECT_NEAR(flows.links.front().slowdown, alone / c.ring, 2e-3 * alone / c.ring);
     EXPECT_GT(ratio(closed.breakdown.exposed_dp / run(layout).breakdown.exposed_dp), 1.8);
@@ -232,14 +238,15 @@ TEST(Disturbances, BackgroundTrafficInsideAMachineMeetsItsGroups) {
     job.plan.zero_stage = 1;
     return report_of(job, {.sensitivities = false}).breakdown;
   };
-  const auto rate = [&](model::GroupKind kind) {
-    return sim::ring_rate(job_of(layout), kind).value;
-  };
   const sim::StepBreakdown alone = sharded(""), busy = sharded("200"), idle = sharded("10");
-  EXPECT_NEAR(ratio(busy.exposed_dp / alone.exposed_dp),
-              rate(model::GroupKind::Data) / 4 / (450e9 / 12), 0.01);
-  EXPECT_NEAR(ratio(busy.exposed_tp / alone.exposed_tp),
-              rate(model::GroupKind::Tensor) / 2 / (450e9 / 10), 0.1);
+  model::Job sharded_job = job_of(layout);
+  sharded_job.plan.zero_stage = 1;
+  const double by_hand = state_seconds_by_bytes(sharded_job, 4 * 450e9 / 12);
+  EXPECT_GT(by_hand, 1.2 * alone.exposed_dp.value);
+  EXPECT_NEAR(busy.exposed_dp.value, by_hand, 0.01 * by_hand);
+  const double tensor = tensor_seconds_by_bytes(sharded_job, 2 * 450e9 / 10);
+  EXPECT_GT(tensor, 1.2 * alone.exposed_tp.value);
+  EXPECT_NEAR(busy.exposed_tp.value, tensor, 0.05 * tensor);
   EXPECT_NEAR(ratio(idle.exposed_dp / alone.exposed_dp), 1, 1e-6);
   EXPECT_NEAR(ratio(idle.exposed_tp / alone.exposed_tp), 1, 1e-6);
 }
@@ -252,13 +259,8 @@ TEST(NetworkStep, StagesShareWhereTheirReductionsOverlap) {
   model::Job job = job_of(layout);
   job.plan.rank_order = "tp-cp-ep-pp-dp";
   const SimulationReport flows = report_of(job, {.sensitivities = false});
-  model::Job idle = job;
-  idle.cluster.fabric.oversubscription = 1;
-  const double grown = ratio(flows.breakdown.exposed_dp /
-                             report_of(idle, {.sensitivities = false}).breakdown.exposed_dp);
-  const double rate = sim::ring_rate(idle, model::GroupKind::Data).value;
-  EXPECT_GT(grown, rate / 25e9);
-  EXPECT_LT(grown, rate / 12.5e9);
+  EXPECT_GT(flows.breakdown.exposed_dp.value, state_seconds_by_bytes(job, 25e9));
+  EXPECT_LT(flows.breakdown.exposed_dp.value, state_seconds_by_bytes(job, 12.5e9));
 }
 
 // SimGrid and our own solver lay out the same step; skipped where it was not built.
@@ -358,22 +360,16 @@ TEST(Disturbances, JitterCostsTheExpectedMaximum) {
   EXPECT_NEAR(sum / kSeeds, expected, 0.06 * expected);
 }
 
-// A cable of half the rate on the way of one ring: the reduction of that stage takes as much longer
-// as the ring's rate is above what is left, and no other stage's traffic does.
+// A cable of a quarter of the rate on the way of one ring: the reduction takes what its bytes take
+// over what is left.
 TEST(Disturbances, ASlowCableSlowsTheRingThatHoldsIt) {
   Layout layout;
   layout.more = "disturbances: [{kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: 4}]\n";
   const model::Job job = job_of(layout);
   const SimulationReport slow = report_of(job, {.sensitivities = false});
-  model::Job plain = job;
-  plain.disturbances.clear();
-  plain.cluster.fabric.spine_efficiency = 1;
-  const SimulationReport before = report_of(plain, {.sensitivities = false});
-  const double rate = sim::ring_rate(plain, model::GroupKind::Data).value;
-  const double left = job.cluster.groups[0].node.nic_per_direction.value / 4;
-  EXPECT_GT(rate, left);
-  EXPECT_NEAR(ratio(slow.breakdown.exposed_dp / before.breakdown.exposed_dp), rate / left,
-              0.02 * rate / left);
+  const double by_hand =
+      state_seconds_by_bytes(job, job.cluster.groups[0].node.nic_per_direction.value / 4);
+  EXPECT_NEAR(slow.breakdown.exposed_dp.value, by_hand, 0.02 * by_hand);
   ASSERT_FALSE(slow.links.empty());
   EXPECT_NE(slow.links.front().link.find("n0/nic0"), std::string::npos);
 }
@@ -428,10 +424,10 @@ TEST(Disturbances, ADeadAdapterIsFeltWithClosedFormsToo) {
   const sim::GroupAlgorithm tree =
       sim::GroupAlgorithms(plain, build_job_program(plain)).of(model::GroupKind::Data);
   EXPECT_EQ(tree.wish.algorithm, model::CollectiveAlgorithm::Tree);
-  const double lane = group_rate(plain, model::GroupKind::Data, tree).value / 4;
-  const double port = job.cluster.groups[0].node.nic_per_direction.value;
-  EXPECT_NEAR(ratio(slow.breakdown.exposed_dp / before.breakdown.exposed_dp), 2 * lane / port,
-              0.01 * 2 * lane / port);
+  const double bytes = 2 * static_cast<double>(build_job_program(plain).stages[0].parameters.dense);
+  const double by_hand = 2 * bytes / 4 / job.cluster.groups[0].node.nic_per_direction.value;
+  EXPECT_GT(by_hand, 1.5 * before.breakdown.exposed_dp.value);
+  EXPECT_NEAR(slow.breakdown.exposed_dp.value, by_hand, 0.01 * by_hand);
   // With PXN its traffic leaves the other machine by the adapter on that rail, so that is full,
   // too.
   const bool named = std::any_of(slow.links.begin(), slow.links.end(), [](const auto& load) {
@@ -508,7 +504,8 @@ TEST(NetworkStep, ALinkOfClosedFormsSaysHowMuchLongerItsCollectivesTake) {
   ASSERT_NE(load, report.links.end());
   model::Job idle = job;
   idle.cluster.fabric.oversubscription = 1;
-  const double rate = sim::ring_rate(idle, model::GroupKind::Data).value;
+  const double rate =
+      sim::GroupAlgorithms(idle, build_job_program(idle)).of(model::GroupKind::Data).peak.value;
   EXPECT_NEAR(load->slowdown, rate / 12.5e9, 1e-3 * rate / 12.5e9);
   EXPECT_EQ(load->num_users, 8);
 }

@@ -6,9 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include "model/collective_cost.h"
+#include "model/program/group_topology.h"
 #include "model/program/job_program.h"
 #include "sim/delayed_program.h"
 #include "sim/flow/flow_net.h"
+#include "sim/group_algorithm.h"
 #include "sim/group_contention.h"
 #include "tests/simulate/job_fixture.h"
 
@@ -57,17 +60,23 @@ LaidOut run_of(int pipeline, const std::string& disturbances) {
 }
 
 // Without a network's help: the closed forms of one GPU's tasks, in which what a tensor group
-// exposes takes f times as long. f: a ring of eight lanes of the closed form's bus bandwidth, of
-// which the slowest has what is left of an adapter.
+// exposes takes no less than its bytes over eight lanes, of which the slowest has what is left of
+// an adapter.
 double tasks_by_hand(double left_gbps) {
   model::Job job = job_from(pairs_of_machines(1, ""));
   const model::JobProgram program = build_job_program(job);
-  const double lane = sim::ring_rate(job, GroupKind::Tensor).value / 8;
-  const double factor = std::max(1.0, lane / (1e9 * left_gbps));
+  const model::GroupTopology links = group_topology(job, GroupKind::Tensor);
   double seconds = 0;
   for (const model::PricedChunk& chunk : program.stages.front().chunks) {
-    for (const model::TaskPrice* price : {&chunk.forward, &chunk.backward}) {
-      seconds += (price->duration + (factor - 1) * price->exposed_tp).value;
+    seconds += (chunk.forward.duration + chunk.backward.duration).value;
+    for (const model::MicroOps* ops : {&chunk.ops->forward, &chunk.ops->backward}) {
+      for (const model::MicroOp& op : *ops) {
+        if (op.kind != model::MicroOpKind::Collective || op.group != GroupKind::Tensor) continue;
+        const double passes = op.collective == model::CollectiveKind::AllReduce ? 2 : 1;
+        const double wire = passes * 15 / 16 * op.bytes.value / (8e9 * left_gbps);
+        const double alone = collective_time(op.collective, op.bytes, links).time.value;
+        seconds += op.count * std::max(0.0, wire - alone);
+      }
     }
   }
   return 1e9 * seconds * program.spec.micro_batches;
@@ -141,7 +150,10 @@ TEST(ReplicaDelays, AllReplicasOfAnExpertGroupWait) {
       slow_link(3, 8) + "]\n");
   auto network = sim::JobNetwork::build(job);
   ASSERT_TRUE(network);
-  const auto contention = sim::group_contention(job, **network, *sim::make_max_min_net());
+  const model::JobProgram plain = build_job_program(job);
+  const sim::GroupAlgorithms algorithms(job, plain);
+  const auto contention =
+      sim::group_contention(job, **network, *sim::make_max_min_net(), algorithms);
   ASSERT_TRUE(contention);
   ASSERT_EQ(contention->expert.size(), 32U);
   for (std::size_t replica = 0; replica < 32; ++replica) {
@@ -152,8 +164,12 @@ TEST(ReplicaDelays, AllReplicasOfAnExpertGroupWait) {
       EXPECT_EQ(contention->expert[replica], contention->expert[16]) << replica;
     }
   }
-  const model::JobProgram plain = build_job_program(job);
-  const sim::DelayedProgram delayed(job, plain, *contention);
+  const model::PricedEffects effects;
+  const sim::DelayedProgram delayed({.job = job,
+                                     .effects = effects,
+                                     .plain = plain,
+                                     .contention = *contention,
+                                     .algorithms = algorithms});
   EXPECT_TRUE(delayed.differs(0, 0));
   EXPECT_FALSE(delayed.differs(31, 0));
   // Nothing but what the groups of each expert's weights add is left of it in the first replica.
