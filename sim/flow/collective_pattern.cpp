@@ -383,10 +383,9 @@ model::Result<const model::ReductionTree*> PatternRoutes::tree(int channel, int 
   if (by_adapter.size() <= as_index(adapter)) by_adapter.resize(as_index(adapter) + 1);
   auto& known = by_adapter[as_index(adapter)];
   if (!known) {
-    MEGATWIN_TRY(known,
-                 model::reduction_tree(router_, {.ranks = pattern_.tree_heads[as_index(channel)],
-                                                 .channel = channel,
-                                                 .adapter = adapter}));
+    MEGATWIN_TRY(
+        known, model::reduction_tree(
+                   router_, {.ranks = pattern_.tree_heads[as_index(channel)], .adapter = adapter}));
   }
   return &*known;
 }
