@@ -145,7 +145,8 @@ std::vector<ReportSection> network_sections(const sim::SimulationReport& report)
 }
 
 void write_network_members(JsonWriter& json, const sim::SimulationReport& report) {
-  if (report.network_flows + report.network_closed_form > 0) {
+  // Traffic inside tasks is delayed by links without a flow of the step.
+  if (report.network_flows + report.network_closed_form > 0 || !report.links.empty()) {
     json.member("network_flows", report.network_flows);
     json.member("network_closed_form", report.network_closed_form);
     write_links(json, report);

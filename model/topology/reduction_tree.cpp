@@ -19,10 +19,7 @@ class TreeBuilder {
 
   Result<ReductionTree> build() {
     MEGATWIN_TRY([[maybe_unused]] const bool joined, find_ends());
-    if (!find_root()) {
-      return fail({.message = "no switch joins " + topology_.vertex(ends_[0].leaf).name +
-                              " and the switches of the group's other members"});
-    }
+    if (!find_root()) return fail({.message = torn()});
     ReductionTree tree{.root = root_};
     Seconds up_max, down_max;
     for (const End& end : ends_) {
@@ -41,7 +38,8 @@ class TreeBuilder {
  private:
   // A member, its way to its switch and back from there.
   struct End {
-    VertexId leaf;
+    RankId rank;
+    VertexId nic, leaf;
     std::vector<LinkId> up, down;
   };
   // What of the way from a switch to the root and back nobody before has.
@@ -50,32 +48,25 @@ class TreeBuilder {
     Seconds up_latency, down_latency;  // Of the whole way.
   };
 
-  // Up to the first port and from the last one on, of the ways to and from another member.
+  // By each member's own adapter, or what stands in for one that is down: not by that of another
+  // member's rail, as a message to that one would leave.
   Result<bool> find_ends() {
-    const std::size_t count = members_.ranks.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      const RankId own = members_.ranks[i], other = members_.ranks[(i + 1) % count];
-      MEGATWIN_TRY(const Route there,
-                   router_.route({own, other, members_.channel, members_.adapter}));
-      MEGATWIN_TRY(const Route back,
-                   router_.route({other, own, members_.channel, members_.adapter}));
-      const auto is_port = [&](LinkId id) { return topology_.link(id).kind == LinkKind::Port; };
-      const auto up = std::find_if(there.links.begin(), there.links.end(), is_port);
-      const auto down = std::find_if(back.links.rbegin(), back.links.rend(), is_port);
-      if (up == there.links.end() || down == back.links.rend()) {
+    std::map<int, RankId> by_machine;
+    for (const RankId rank : members_.ranks) {
+      MEGATWIN_TRY(Router::Uplink way, router_.uplink(rank, members_.adapter));
+      const Vertex& gpu = topology_.vertex(topology_.gpu(rank));
+      const auto [other, is_new] = by_machine.emplace(gpu.machine, rank);
+      if (!is_new) {
         return fail({.message = "the network adds between machines; " +
-                                topology_.vertex(topology_.gpu(own)).name + " and " +
-                                topology_.vertex(topology_.gpu(other)).name + " are on one",
+                                topology_.vertex(topology_.gpu(other->second)).name + " and " +
+                                gpu.name + " are on one",
                      .allowed = "members on several machines, one each"});
       }
-      End end{.leaf = topology_.link(*up).to};
-      end.up.assign(there.links.begin(), up + 1);
-      end.down.assign(down.base() - 1, back.links.end());
-      if (topology_.link(end.down.front()).from != end.leaf) {
-        return fail({.message = topology_.vertex(topology_.gpu(own)).name +
-                                " sends to one switch and receives from another"});
-      }
-      ends_.push_back(std::move(end));
+      ends_.push_back({.rank = rank,
+                       .nic = way.nic,
+                       .leaf = topology_.link(way.up.back()).to,
+                       .up = std::move(way.up),
+                       .down = std::move(way.down)});
     }
     return true;
   }
@@ -112,6 +103,27 @@ class TreeBuilder {
     turn_ = static_cast<std::size_t>(members_.ranks.front().value);
     root_ = roots[turn_ % roots.size()];
     return true;
+  }
+
+  // Names the member that fewest others reach, and one that does not reach it.
+  std::string torn() {
+    std::size_t least = ends_.size(), apart = 0, from = 0;
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      const std::vector<std::uint16_t>& hops = router_.hops_to(ends_[i].leaf);
+      std::size_t reached = 0, missed = i;
+      for (std::size_t j = 0; j < ends_.size(); ++j) {
+        const bool joined = hops[vertex_index(ends_[j].leaf)] != FabricDistances::kUnreachable;
+        joined ? ++reached : missed = j;
+      }
+      if (reached < least) least = reached, apart = i, from = missed;
+    }
+    return "no switch joins " + text_of(ends_[apart]) + ", and " + text_of(ends_[from]);
+  }
+  // "rail1/leaf0, where n0/gpu0 leaves by n0/nic1"
+  std::string text_of(const End& end) const {
+    return topology_.vertex(end.leaf).name + ", where " +
+           topology_.vertex(topology_.gpu(end.rank)).name + " leaves by " +
+           topology_.vertex(end.nic).name;
   }
 
   // The cables of one switch and the next nearer to the root.

@@ -26,13 +26,15 @@ struct ReductionTree {
 
 struct TreeMembers {
   std::vector<RankId> ranks;  // GPUs of several machines, one each.
-  int channel = 0;            // As in FlowKey.
   int adapter = 0;            // As in FlowKey.
 };
 
-// The root is a switch from which the farthest member is nearest, then all of them; of several
-// such, by the first rank in turn, so that trees spread over the spines. Deterministic.
-// Errors: fewer than two machines; a rank that is not there; members that no cables join.
+// A member goes up by the adapter that Router::uplink() gives it, whatever the others' rails, and
+// down the same way. The root is a switch from which the farthest member is nearest, then all of
+// them; of several such, by the first rank in turn, so that trees spread over the spines.
+// Deterministic.
+// Errors: fewer than two machines, or two members on one; a rank that is not there; a member
+// without an adapter that is up; members that no cables join.
 Result<ReductionTree> reduction_tree(Router& router, const TreeMembers& members);
 
 }  // namespace megatwin::model

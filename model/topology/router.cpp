@@ -102,6 +102,34 @@ std::size_t Router::links_between(VertexId gpu, VertexId nic) {
   return to_nic(gpu, nic, links) ? links.size() : 0;
 }
 
+Result<Router::Uplink> Router::uplink(RankId gpu, int adapter) {
+  if (gpu.value < 0 || gpu.value >= topology_.num_gpus()) {
+    return fail({.message = "rank " + std::to_string(gpu.value) + " is not in the topology",
+                 .allowed = "ranks 0 to " + std::to_string(topology_.num_gpus() - 1)});
+  }
+  const VertexId at = topology_.gpu(gpu);
+  const Vertex& vertex = topology_.vertex(at);
+  const Topology::Machine& machine = topology_.machine(vertex.machine);
+  const auto lost = [&](const std::string& reason) {
+    return fail({.message = vertex.name + " does not reach the network: " + reason});
+  };
+  if (machine.nics.empty()) return lost("its machine has no adapter");
+  Uplink way{.nic = machine.nics[adapter_of(machine, vertex.position, adapter)]};
+  const std::string& nic = topology_.vertex(way.nic).name;
+  const LinkId port = port_of(way.nic);
+  if (port.value < 0) {
+    return lost("the port of " + nic + " is down, and no other that it reaches is up");
+  }
+  const LinkId back = port_to(way.nic, topology_.link(port).to);
+  if (back.value < 0) return lost("no port leads back to " + nic);
+  way.down.push_back(back);
+  if (!to_nic(at, way.nic, way.up) || !search(way.nic, at, Inside::Pcie, way.down)) {
+    return lost("no PCIe leads to " + nic + " and back");
+  }
+  way.up.push_back(port);
+  return way;
+}
+
 VertexId Router::adapter_of(RankId gpu) {
   const Vertex& vertex = topology_.vertex(topology_.gpu(gpu));
   const Topology::Machine& machine = topology_.machine(vertex.machine);
@@ -201,6 +229,13 @@ LinkId Router::port_of(VertexId nic) const {
   return LinkId{-1};
 }
 
+LinkId Router::port_to(VertexId nic, VertexId from) const {
+  for (const LinkId id : topology_.links_from(from)) {
+    if (topology_.link(id).up && topology_.link(id).to == nic) return id;
+  }
+  return LinkId{-1};
+}
+
 std::uint64_t Router::weight(const FlowKey& key, LinkId link) const {
   std::uint64_t h = mix(options_.seed);
   const int lane = key.channel ^ (key.adapter << 16);
@@ -238,13 +273,10 @@ bool Router::through_fabric(VertexId from_nic, VertexId to_nic, const FlowKey& k
     links.push_back(best);
     at = topology_.link(best).to;
   }
-  for (const LinkId id : topology_.links_from(target)) {
-    if (topology_.link(id).up && topology_.link(id).to == to_nic) {
-      links.push_back(id);
-      return true;
-    }
-  }
-  return false;
+  const LinkId in = port_to(to_nic, target);
+  if (in.value < 0) return false;
+  links.push_back(in);
+  return true;
 }
 
 std::string to_text(const Topology& topology, const Route& route) {

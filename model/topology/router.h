@@ -68,6 +68,15 @@ class Router {
   // Links of PCIe and between sockets from a GPU to an adapter of its machine; 0: none lead there.
   std::size_t links_between(VertexId gpu, VertexId nic);
 
+  // The ways of a GPU to the network's first switch and back, over the adapter that route() would
+  // have it use without PXN; `adapter` as in FlowKey. Errors: the GPU does not exist; no adapter of
+  // its machine with a port that is up, or no PCIe to it.
+  struct Uplink {
+    VertexId nic;
+    std::vector<LinkId> up, down;  // Each in the order in which bytes cross it.
+  };
+  Result<Uplink> uplink(RankId gpu, int adapter);
+
   const Topology& topology() const { return topology_; }
 
  private:
@@ -81,6 +90,7 @@ class Router {
   std::size_t adapter_of(const Topology::Machine& machine, int gpu, int adapter);
   bool through_fabric(VertexId from_nic, VertexId to_nic, const FlowKey& key, Links& links);
   LinkId port_of(VertexId nic) const;
+  LinkId port_to(VertexId nic, VertexId from) const;  // −1: none that is up.
   std::uint64_t weight(const FlowKey& key, LinkId link) const;
   Result<Route> between_machines(VertexId from, VertexId to, const FlowKey& key);
 

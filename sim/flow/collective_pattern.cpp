@@ -321,8 +321,8 @@ int num_channels(const CommunicatorRanks& group, const MachineRanks& machines) {
 }
 
 // Source: NVIDIA/nccl v2.30.7, src/graph/trees.cc. Machine 0 is the root and has one child; the
-// parent of another is found by its lowest set bit. The second tree is the first one shifted by one
-// machine when their number is odd, mirrored when it is even.
+// parent of another is found by its lowest set bit. The second tree is the first one shifted up by
+// one machine when their number is odd (machine 1 is its root), mirrored when it is even.
 std::vector<int> binary_tree(int count, bool second) {
   std::vector<int> parent(as_index(count), -1);
   for (int i = 1; i < count; ++i) {
@@ -334,10 +334,10 @@ std::vector<int> binary_tree(int count, bool second) {
   if (!second) return parent;
   std::vector<int> other(as_index(count), -1);
   for (int i = 0; i < count; ++i) {
-    const int from = count % 2 == 0 ? count - 1 - i : (i + 1) % count;
+    const int from = count % 2 == 0 ? count - 1 - i : (i - 1 + count) % count;
     const int up = parent[as_index(from)];
     if (up < 0) continue;
-    other[as_index(i)] = count % 2 == 0 ? count - 1 - up : (up - 1 + count) % count;
+    other[as_index(i)] = count % 2 == 0 ? count - 1 - up : (up + 1) % count;
   }
   return other;
 }
@@ -385,10 +385,9 @@ model::Result<const model::ReductionTree*> PatternRoutes::tree(int channel, int 
   if (by_adapter.size() <= as_index(adapter)) by_adapter.resize(as_index(adapter) + 1);
   auto& known = by_adapter[as_index(adapter)];
   if (!known) {
-    MEGATWIN_TRY(known,
-                 model::reduction_tree(router_, {.ranks = pattern_.tree_heads[as_index(channel)],
-                                                 .channel = channel,
-                                                 .adapter = adapter}));
+    MEGATWIN_TRY(
+        known, model::reduction_tree(
+                   router_, {.ranks = pattern_.tree_heads[as_index(channel)], .adapter = adapter}));
   }
   return &*known;
 }

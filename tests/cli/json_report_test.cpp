@@ -82,6 +82,22 @@ TEST(JsonReport, StagesThatDifferAreListed) {
   EXPECT_EQ(json["plan"]["micro_batches_per_replica"][1].GetInt(), 3);
 }
 
+// ZeRO 3's gathers are inside tasks: links delay them while no flow of the step runs. The text
+// named these links and JSON had no key for them.
+TEST(JsonReport, LinksAreListedWhereverTheTextNamesThem) {
+  sim::SimulationReport report = report_fixture();
+  const std::vector<NamedAnswer> none = {{"a", report}};
+  EXPECT_FALSE(parse(json_answers(none)).HasMember("links"));
+  report.links.push_back({.link = "leaf0 -> spine1", .capacity = {25e9}, .num_users = 2});
+  const std::vector<NamedAnswer> some = {{"a", report}};
+  const rapidjson::Document json = parse(json_answers(some));
+  ASSERT_TRUE(json.HasMember("links"));
+  EXPECT_STREQ(json["links"][0]["link"].GetString(), "leaf0 -> spine1");
+  EXPECT_EQ(json["links"][0]["capacity_bytes_per_s"].GetDouble(), 25e9);
+  EXPECT_EQ(json["network_flows"].GetInt(), 0);
+  EXPECT_EQ(json["network_closed_form"].GetInt(), 0);
+}
+
 TEST(JsonReport, NumbersAreTheReportsOwn) {
   const sim::SimulationReport report = report_fixture();
   const std::vector<NamedAnswer> answers = {{"a", report}};

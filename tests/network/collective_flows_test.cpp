@@ -83,9 +83,13 @@ TEST(RingAllReduce, OnTwoMachines) {
 }
 
 // NCCL's tree of eight: 0 ← 4, 4 ← 2 and 6, 2 ← 1 and 3, 6 ← 5 and 7; mirrored for the other.
+// Of five: 0 ← 4, 4 ← 2, 2 ← 1 and 3, and the other is that shifted up by one: 1 ← 0, 0 ← 3, 3 ← 2
+// and 4. It was shifted down: with the root 4.
 TEST(Tree, IsNccls) {
   EXPECT_EQ(binary_tree(8, false), (std::vector<int>{-1, 2, 4, 2, 0, 6, 4, 6}));
   EXPECT_EQ(binary_tree(8, true), (std::vector<int>{1, 3, 1, 7, 5, 3, 5, -1}));
+  EXPECT_EQ(binary_tree(5, false), (std::vector<int>{-1, 2, 4, 2, 0}));
+  EXPECT_EQ(binary_tree(5, true), (std::vector<int>{1, -1, 3, 0, 3}));
   // No machine has two children in both trees, so that nobody sends more than 2 · (S/2 · 2).
   for (const int count : {2, 3, 5, 8, 13, 64}) {
     std::vector<int> children(static_cast<std::size_t>(count), 0);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <random>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -149,6 +150,148 @@ TEST(Sharp, RootIsAsLowAsItCanBe) {
   EXPECT_EQ(root_of({RankId{0}, RankId{1}}), model::VertexKind::Leaf);
   EXPECT_EQ(root_of({RankId{0}, RankId{2}}), model::VertexKind::Spine);
   EXPECT_EQ(root_of({RankId{0}, RankId{15}}), model::VertexKind::Core);
+}
+
+void cut_port(model::Topology& topology, const std::string& nic) {
+  for (model::LinkId id; id.value < topology.num_links(); ++id.value) {
+    const model::Link& link = topology.link(id);
+    if (link.kind == model::LinkKind::Port && topology.vertex(link.from).name == nic) {
+      return topology.cut_cable(id);
+    }
+  }
+  FAIL() << nic;
+}
+void cut_above(model::Topology& topology, const std::string& leaf) {
+  for (model::LinkId id; id.value < topology.num_links(); ++id.value) {
+    const model::Link& link = topology.link(id);
+    const bool here = topology.vertex(link.from).name == leaf;
+    if (here && topology.vertex(link.to).kind == model::VertexKind::Spine) topology.cut_cable(id);
+  }
+}
+
+// As in LoadsEachCableOfItsTreeOnce, with adapter 0 of machine 0 dead: its GPU 0 goes on over
+// adapter 1, on rail 1, so that half a GB more crosses that and both trees go through rail1/leaf0.
+// Of GPU 0's tree the leaves on rail 0 and that one meet in a spine. A tree's way was that of a
+// message to the next member, which leaves by that one's rail: "n3/gpu0 sends to one switch and
+// receives from another". With two GPUs a machine the other adapter is on the other socket, and
+// 22 GB/s between sockets take longest.
+TEST(Sharp, GoesOnOverTheAdapterBesideADeadOne) {
+  model::Topology topology = rails(4);
+  cut_port(topology, "n0/nic0");
+  const Outcome sharp =
+      run(topology, first_ranks(8), Bytes{1e9}, {.algorithm = CollectiveAlgorithm::CollNetDirect});
+  std::map<std::string, double> ports, hand;
+  for (const auto& [link, bytes] : sharp.bytes) {
+    if (link.find("leaf") != std::string::npos) ports[link] = bytes;
+  }
+  put_cable(hand, "n0/nic1", "rail1/leaf0", 1e9, 1e9);
+  put_cable(hand, "n1/nic0", "rail0/leaf0", 0.5e9, 0.5e9);
+  put_cable(hand, "n1/nic1", "rail1/leaf0", 0.5e9, 0.5e9);
+  for (const std::string m : {"n2/", "n3/"}) {
+    put_cable(hand, m + "nic0", "rail0/leaf1", 0.5e9, 0.5e9);
+    put_cable(hand, m + "nic1", "rail1/leaf1", 0.5e9, 0.5e9);
+  }
+  // Of rank 0's tree, whose root is spine 0, then of rank 1's.
+  for (const std::string leaf : {"rail0/leaf0", "rail0/leaf1", "rail1/leaf0"}) {
+    put_cable(hand, leaf, "spine0", 0.5e9, 0.5e9);
+  }
+  for (const std::string leaf : {"rail1/leaf0", "rail1/leaf1"}) {
+    put_cable(hand, leaf, "spine1", 0.5e9, 0.5e9);
+  }
+  EXPECT_EQ(ports, hand);
+  EXPECT_NEAR(sharp.time.value, 0.5e9 / 22e9 + 1.5e-6, 1e-12);
+}
+
+// The member that cannot take part is named, with the adapter that it has.
+TEST(Sharp, NamesTheMemberThatIsApart) {
+  const auto message = [](const model::Topology& topology) {
+    model::Router router(topology);
+    const auto tree = reduction_tree(router, {.ranks = {RankId{0}, RankId{2}, RankId{4}}});
+    return tree ? "" : tree.error().front().message;
+  };
+  model::Topology topology = rails(3);
+  cut_port(topology, "n1/nic0");
+  EXPECT_EQ(message(topology), "");
+  model::Topology torn = topology;
+  cut_above(torn, "rail1/leaf0");
+  EXPECT_EQ(message(torn),
+            "no switch joins rail1/leaf0, where n1/gpu0 leaves by n1/nic1, and rail0/leaf1, where "
+            "n2/gpu0 leaves by n2/nic0");
+  cut_port(topology, "n1/nic1");
+  EXPECT_EQ(message(topology),
+            "n1/gpu0 does not reach the network: the port of n1/nic0 is down, and no other that "
+            "it reaches is up");
+}
+
+// Any GPU of each of some machines, on like or unlike rails, some adapters dead.
+model::Topology random_fabric(std::mt19937& dice, int machines) {
+  const FabricKind kinds[] = {FabricKind::RailOptimizedFatTree, FabricKind::FatTree,
+                              FabricKind::SingleSwitch, FabricKind::Dragonfly};
+  const model::Cluster cluster = model::hopper_cluster(
+      {.machines = machines, .gpus = 4, .nics = dice() % 2 == 0 ? 4 : 8}, kinds[dice() % 4]);
+  model::FabricShape shape = fabric_shape(cluster);
+  shape.levels = 2 + static_cast<int>(dice() % 2);
+  shape.machines_per_leaf = 1 + static_cast<int>(dice() % 3);
+  shape.leaves_per_pod = 2;
+  model::Topology topology = *build_topology(cluster, shape);
+  for (int m = 0; m < machines; ++m) {
+    for (unsigned dead = dice() % 4; dead > 0; --dead) {
+      cut_port(topology, "n" + std::to_string(m) + "/nic" + std::to_string(dead - 1));
+    }
+  }
+  return topology;
+}
+
+// From every GPU its adapter, and one cable up from each switch until the root; the same cables
+// down, none of them in two ways.
+TEST(SharpProperty, CablesAreATreeAndCarryTheBytesOnceEachWay) {
+  int unlike = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 dice(seed);
+    const int machines = 2 + static_cast<int>(dice() % 9);
+    const model::Topology topology = random_fabric(dice, machines);
+    model::Router router(topology);
+    std::vector<RankId> ranks;
+    std::set<int> positions;
+    for (int m = 0; m < machines; ++m) {
+      if (dice() % 4 == 0) continue;
+      const int position = static_cast<int>(dice() % 4);
+      ranks.push_back(RankId{4 * m + position});
+      positions.insert(position);
+    }
+    if (ranks.size() < 2) continue;
+    if (positions.size() > 1) ++unlike;
+    const auto tree = reduction_tree(router, {.ranks = ranks});
+    ASSERT_TRUE(tree) << to_text(tree.error());
+    std::map<model::VertexId, model::VertexId> up, down;  // To the end nearer to the root.
+    for (const auto& ways : tree->members) {
+      for (const model::LinkId id : ways.up.links) {
+        const model::Link& link = topology.link(id);
+        EXPECT_TRUE(link.up && up.emplace(link.from, link.to).second) << topology.link_name(id);
+      }
+      for (const model::LinkId id : ways.down.links) {
+        const model::Link& link = topology.link(id);
+        EXPECT_TRUE(link.up && down.emplace(link.to, link.from).second) << topology.link_name(id);
+      }
+    }
+    EXPECT_EQ(up, down);
+    std::set<model::VertexId> met;
+    for (const RankId rank : ranks) {
+      bool by_own = false;
+      model::VertexId at = topology.gpu(rank);
+      for (int hops = 0; at != tree->root && hops < 20; ++hops) {
+        met.insert(at);
+        ASSERT_TRUE(up.contains(at)) << topology.vertex(at).name;
+        at = up.at(at);
+        by_own = by_own || at == router.adapter_of(rank);
+      }
+      EXPECT_EQ(at, tree->root);
+      EXPECT_TRUE(by_own);
+    }
+    EXPECT_EQ(met.size(), up.size());  // No cable that nobody needs.
+  }
+  EXPECT_GE(unlike, 100);
 }
 
 // Two machines of two GPUs, 1 GB: inside as above; of each half, a quarter GB up and down each of

@@ -78,6 +78,13 @@ TEST(GroupAlgorithm, IdleNetworkGivesTheClosedFormByEach) {
        CollectiveAlgorithm::CollNetDirect},
       {{.machines = 4, .plan = "tensor: 1, data: 32, global_batch: 32", .fabric = kSharpRails},
        GroupKind::Data,
+       CollectiveAlgorithm::CollNetDirect},
+      // 72 GPUs are no multiple of 16: the speakers of one tree are on unlike rails.
+      {{.machines = 4,
+        .plan = "tensor: 16, data: 18, global_batch: 288",
+        .fabric = kSharpRails,
+        .node = "type: gb200-nvl72"},
+       GroupKind::Data,
        CollectiveAlgorithm::CollNetDirect}};
   for (const Case& c : cases) {
     EXPECT_EQ(algorithm_of_made(c.made, c.kind), c.algorithm)
@@ -149,6 +156,25 @@ TEST(GroupAlgorithm, LanesOfOneGroupFitTheirLinks) {
       }
     }
   }
+}
+
+// Eight groups of one rank a machine, each reduced in the switches over its own adapters. One of
+// machine 0 is dead: two groups send S each over its neighbour of 50 GB/s. Such a step was refused.
+TEST(GroupAlgorithm, SharpGoesOnWithADeadAdapter) {
+  Made made{.machines = 8, .plan = "tensor: 8, data: 8, global_batch: 16", .fabric = kSharpRails};
+  const SimulationReport whole = run_made(made, "maxmin");
+  const model::Job idle = job_of_made(made);
+  made.more = "disturbances: [{kind: dead-nic, nic: n0/nic0}]\n";
+  ASSERT_EQ(algorithm_of_made(made, GroupKind::Data), CollectiveAlgorithm::CollNetDirect);
+  const SimulationReport dead = run_made(made, "maxmin");
+  const model::Bytes large{256e6};
+  const auto alone = collective_time(model::CollectiveKind::AllReduce, large,
+                                     group_topology(idle, GroupKind::Data),
+                                     {.algorithm = CollectiveAlgorithm::CollNetDirect});
+  const double by_hand = 2 * large.value / 50e9 / alone.time.value;
+  EXPECT_GT(by_hand, 1);
+  EXPECT_NEAR(ratio(dead.breakdown.exposed_dp / whole.breakdown.exposed_dp), by_hand,
+              1e-3 * by_hand);
 }
 
 // Eight machines, each on a leaf of its own whose way up is a quarter of its adapters, 100 GB/s. A
