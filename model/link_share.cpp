@@ -16,11 +16,23 @@ double busiest_part(CollectiveKind kind, CollectiveAlgorithm algorithm,
   return tree && topology.nodes == 2 ? 1 : busbw_factor(kind, topology.ranks);
 }
 
+BytesPerSecond flowing_rate(CollectiveKind kind, CollectiveAlgorithm algorithm,
+                            const GroupTopology& topology) {
+  constexpr Bytes kEndless{1e15};
+  if (topology.ranks < 2) return {};
+  const CollectiveTime alone =
+      kind == CollectiveKind::AllToAll
+          ? collective_time(kind, kEndless, topology)
+          : collective_time(kind, kEndless, topology, {.algorithm = algorithm});
+  return busiest_part(kind, algorithm, topology) * kEndless / alone.time;
+}
+
 Seconds shared_time(CollectiveKind kind, Bytes bytes, const GroupTopology& topology,
-                    BytesPerSecond left) {
+                    const LinkShare& share) {
   const CollectiveTime alone = collective_time(kind, bytes, topology);
-  if (left.value <= 0 || topology.ranks < 2) return alone.time;
-  return std::max(alone.time, busiest_part(kind, alone.algorithm, topology) * bytes / left);
+  if (share.left.value <= 0 || topology.ranks < 2) return alone.time;
+  const Bytes sent = busiest_part(kind, alone.algorithm, topology) * bytes;
+  return alone.time + (sent / share.left - sent / share.alone);
 }
 
 }  // namespace megatwin::model

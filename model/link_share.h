@@ -16,21 +16,32 @@ namespace megatwin::model {
 double busiest_part(CollectiveKind kind, CollectiveAlgorithm algorithm,
                     const GroupTopology& topology);
 
-// What is left to the busiest machine of the worst group of each kind, in the same terms; zero: as
-// much as a collective can use.
-struct LinkShares {
-  std::array<BytesPerSecond, 7> by_kind{};  // By GroupKind.
-
-  BytesPerSecond& operator[](GroupKind kind) { return by_kind[static_cast<std::size_t>(kind)]; }
-  BytesPerSecond operator[](GroupKind kind) const {
-    return by_kind[static_cast<std::size_t>(kind)];
-  }
-  friend bool operator==(const LinkShares&, const LinkShares&) = default;
+// What links let the busiest machine of a group send, in the same terms.
+struct LinkShare {
+  BytesPerSecond alone;  // While bytes flow, nobody else there.
+  BytesPerSecond left;   // Zero: as much as alone.
+  friend bool operator==(const LinkShare&, const LinkShare&) = default;
 };
 
-// collective_time(), or, where that is longer, the bytes of the busiest machine over what is left.
+// Of the worst group of each kind.
+struct LinkShares {
+  std::array<LinkShare, 7> by_kind{};  // By GroupKind.
+
+  LinkShare& operator[](GroupKind kind) { return by_kind[static_cast<std::size_t>(kind)]; }
+  const LinkShare& operator[](GroupKind kind) const {
+    return by_kind[static_cast<std::size_t>(kind)];
+  }
+};
+
+// The rate at which a collective's bytes flow when it runs alone: what an endless one reaches. In
+// the terms of busiest_part(). Zero for a single rank.
+BytesPerSecond flowing_rate(CollectiveKind kind, CollectiveAlgorithm algorithm,
+                            const GroupTopology& topology);
+
+// collective_time(), and what its bytes take longer over what is left: latency + bytes / rate, of
+// which the links change the rate.
 Seconds shared_time(CollectiveKind kind, Bytes bytes, const GroupTopology& topology,
-                    BytesPerSecond left);
+                    const LinkShare& share);
 
 }  // namespace megatwin::model
 

@@ -73,7 +73,7 @@ DelayedProgram::Prices DelayedProgram::prices(int stage, std::size_t chunk,
   const GroupAlgorithms& algorithms = in_.algorithms;
   model::LinkShares shares;
   const auto leave = [&](GroupKind kind, double factor) {
-    shares[kind] = algorithms.left(kind, factor);
+    shares[kind] = algorithms.share(kind, factor);
   };
   leave(GroupKind::Tensor, factors.tensor);
   leave(GroupKind::Context, factors.context);
@@ -98,7 +98,7 @@ void DelayedProgram::delay_state(int stage, std::size_t c) {
   ChunkCost& cost = worst_.spec.stages[as_index(stage)].chunks[c];
   model::LinkShares shares;
   for (const GroupKind kind : {GroupKind::Data, GroupKind::ExpertData}) {
-    shares[kind] = in_.algorithms.left(kind, factor);
+    shares[kind] = in_.algorithms.share(kind, factor);
   }
   const Seconds forward = chunk.sharded_forward, backward = chunk.sharded_backward;
   traffic_.with(shares).price(chunk.content, chunk);

@@ -24,8 +24,8 @@ struct DelayedProgramInput {
   const GroupAlgorithms& algorithms;
 };
 
-// Each collective takes what its bytes take over what is left to its group, and no less than its
-// closed form (model::shared_time); what hides it hides as much of it as it can.
+// Each collective takes longer by what its bytes take longer over what is left to its group
+// (model::shared_time); what hides it hides as much of it as it can.
 class DelayedProgram {
  public:
   explicit DelayedProgram(const DelayedProgramInput& input);

@@ -109,18 +109,26 @@ GroupAlgorithms::GroupAlgorithms(const model::Job& job, const model::JobProgram&
       const model::CollectiveTime alone = model::collective_time(kind, bytes, topology);
       const Bytes busiest = model::busiest_part(kind, alone.algorithm, topology) * bytes;
       calls_[static_cast<std::size_t>(group)].push_back({busiest, alone.time, count});
-      algorithm.peak = std::max(algorithm.peak, busiest / alone.time);
+      algorithm.peak =
+          std::max(algorithm.peak, model::flowing_rate(kind, alone.algorithm, topology));
     }
   }
 }
 
-BytesPerSecond GroupAlgorithms::mean(GroupKind kind, BytesPerSecond left) const {
+double GroupAlgorithms::flowing_part(GroupKind kind, double factor) const {
+  const BytesPerSecond peak = of(kind).peak;
+  return peak.value > 0 ? std::min(1.0, ratio(factor * mean(kind, factor) / peak)) : 1;
+}
+
+BytesPerSecond GroupAlgorithms::mean(GroupKind kind, double factor) const {
+  const model::LinkShare given = share(kind, factor);
   Bytes sent;
   Seconds taken;
   for (const Call& call : calls_[static_cast<std::size_t>(kind)]) {
     sent += call.count * call.busiest;
-    const Seconds shared = left.value > 0 ? call.busiest / left : Seconds{};
-    taken += call.count * std::max(call.alone, shared);
+    taken += call.count * call.alone;
+    if (given.left.value <= 0) continue;
+    taken += call.count * (call.busiest / given.left - call.busiest / given.alone);
   }
   return taken.value > 0 ? sent / taken : BytesPerSecond{};
 }

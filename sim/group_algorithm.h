@@ -18,8 +18,8 @@ struct GroupAlgorithm {
   PatternWish wish{.kind = model::CollectiveKind::AllGather};
   // What the closed form counts the busiest machine to send, as a part of the collective's bytes.
   double busiest = 0;
-  // Of a step's collectives of the kind, those that go fastest: what the busiest machine sends,
-  // for experts one rank to another (model::busiest_part).
+  // While bytes flow, of the kind's collectives the fastest: what the busiest machine sends, for
+  // experts one rank to another (model::flowing_rate).
   model::BytesPerSecond peak;
 };
 
@@ -33,15 +33,15 @@ class GroupAlgorithms {
   const GroupAlgorithm& of(model::GroupKind kind) const {
     return by_kind_[static_cast<std::size_t>(kind)];
   }
-  // All bytes of the kind's collectives over all their time, in the terms of GroupAlgorithm::peak,
-  // where `left` is left to them; zero: as much as they can use.
-  model::BytesPerSecond mean(model::GroupKind kind, model::BytesPerSecond left = {}) const;
-
-  // What is left to a group of the kind whose collectives take `factor` times as long where they go
-  // fastest.
-  model::BytesPerSecond left(model::GroupKind kind, double factor) const {
-    return factor > 1 ? of(kind).peak / factor : model::BytesPerSecond{};
+  // Of a group of the kind whose bytes take `factor` times as long.
+  model::LinkShare share(model::GroupKind kind, double factor) const {
+    const model::BytesPerSecond alone = of(kind).peak;
+    return {alone, factor > 1 ? alone / factor : model::BytesPerSecond{}};
   }
+  // All bytes of the kind's collectives over all their time, with that share of links.
+  model::BytesPerSecond mean(model::GroupKind kind, double factor = 1) const;
+  // The part of that time in which bytes flow; 1 where there are none.
+  double flowing_part(model::GroupKind kind, double factor) const;
 
  private:
   struct Call {

@@ -21,6 +21,7 @@ using model::Seconds;
 constexpr model::Bytes kToldOf{256e6};
 constexpr std::size_t kLinksOfGroup = 4;
 constexpr double kOutlasts = 1000;
+constexpr double kSame = 1e-9;  // Beyond rounding.
 
 std::size_t num_units(const model::Plan& plan) {
   return model::as_index(std::int64_t{plan.data} * plan.pipeline);
@@ -64,6 +65,7 @@ class Round {
         MEGATWIN_TRY(group, group_lanes(network_, members, algorithm_, algorithm_.peak));
       }
       LaneRoutes routes(network_, group.pattern);
+      denser_.push_back(group.denser);
       for (const GroupLane& lane : group.lanes) {
         MEGATWIN_TRY(const JobNetwork::Way way, routes.way(lane));
         add_user(way, lane, stage);
@@ -105,7 +107,10 @@ class Round {
     std::vector<double> by_group(groups_.size(), 1.0);
     for (const auto& [flow, group] : sent) {
       const Seconds end = finish[static_cast<std::size_t>(flow)];
-      by_group[group] = std::max(by_group[group], ratio(end / alone_));
+      // Its lanes go slower than the closed form has them: where that is too fast, all of it is
+      // late.
+      const double slower = ratio(end / alone_);
+      if (slower > 1 + kSame) by_group[group] = std::max(by_group[group], slower * denser_[group]);
       span = std::max(span, end);
     }
     for (std::size_t group = 0; group < groups_.size(); ++group) {
@@ -148,7 +153,8 @@ class Round {
   PairWeights weights_;  // Of an expert group's pairs.
   CappedWays ways_;
   Seconds alone_;
-  std::vector<std::vector<std::size_t>> groups_;                   // Their units.
+  std::vector<std::vector<std::size_t>> groups_;                   // Their units …
+  std::vector<double> denser_;                                     // … and GroupLanes::denser.
   std::vector<std::pair<CappedWays::Handle, std::size_t>> users_;  // Each with its group.
   std::vector<CappedWays::Handle> others_;
 };

@@ -1,6 +1,6 @@
 // How much slower the collectives of a job's groups are on the real placement than their closed
-// form says, when all groups that run at the same time do, each with a collective that goes as fast
-// as any of its kind does. 1 where links suffice.
+// form says, when all groups that run at the same time do, with bytes flowing. 1 where links
+// suffice.
 #ifndef MEGATWIN_SIM_GROUP_CONTENTION_H_
 #define MEGATWIN_SIM_GROUP_CONTENTION_H_
 
@@ -15,7 +15,7 @@
 namespace megatwin::sim {
 
 struct GroupContention {
-  // How many times as long the collectives that go fastest take (GroupAlgorithm::peak). Inside
+  // How many times as long bytes take that flow at GroupAlgorithm::peak. Inside
   // tasks, by unit (data-parallel replica · p + stage): of its slowest group, each at least 1. An
   // expert group has members in several replicas, all of which wait for it.
   std::vector<double> tensor, context, expert, expert_tensor;

@@ -92,6 +92,7 @@ model::Result<GroupLanes> group_lanes(const JobNetwork& network, const std::vect
   // The closed form counts a mean where the ends of a tree send less than its middle: what it lets
   // the busiest send is enough for that.
   const double most = std::max(algorithm.busiest, group.pattern.busiest);
+  if (algorithm.busiest > 0) group.denser = most / algorithm.busiest;
   // Streams inside a machine that share all their links are one.
   std::map<std::tuple<Stream::Way, RankId, RankId>, std::size_t> inside;
   for (const Stream& stream : group.pattern.streams) {

@@ -35,6 +35,9 @@ bool uses_network(ChangingNetwork& network, const std::vector<model::RankId>& me
 struct GroupLanes {
   CollectivePattern pattern;  // Without streams for rings.
   std::vector<GroupLane> lanes;
+  // What the busiest machine really sends over what the closed form counts, at least 1: lanes are
+  // so much slower than `rate`.
+  double denser = 1;
 };
 // Errors: as collective_pattern().
 model::Result<GroupLanes> group_lanes(const JobNetwork& network,

@@ -134,9 +134,9 @@ model::Result<StepStretch> priced_stretch(const NetworkStepInput& input,
   StepStretch priced{.from = stretch.from, .costs = pipeline_costs(classes)};
   constexpr auto kData = model::GroupKind::Data;
   for (const double factor : contention.data) {
-    priced.ring_rate.push_back(algorithms.mean(kData, algorithms.left(kData, factor)));
+    priced.ring_rate.push_back(algorithms.mean(kData, factor));
   }
-  priced.traffic = task_traffic(delayed, priced.costs);
+  priced.traffic = task_traffic(delayed, priced.costs, contention, algorithms);
   priced.traffic_rates = task_traffic_rates(contention, priced.traffic, algorithms);
   return priced;
 }
@@ -263,14 +263,12 @@ model::JobProgram program_of_replica(const NetworkStepInput& input, const Networ
   std::vector<StretchPrices> prices;
   const GroupAlgorithms algorithms(input.priced, input.program);
   for (std::size_t k = 0; k < step.contention.size(); ++k) {
-    prices.push_back(
-        {input.stretches[k].from,
-         DelayedProgram({.job = input.priced,
-                         .effects = input.effects,
-                         .plain = input.program,
-                         .contention = *step.contention[k],
-                         .algorithms = algorithms})
-             .of_replica(replica)});
+    prices.push_back({input.stretches[k].from, DelayedProgram({.job = input.priced,
+                                                               .effects = input.effects,
+                                                               .plain = input.program,
+                                                               .contention = *step.contention[k],
+                                                               .algorithms = algorithms})
+                                                   .of_replica(replica)});
   }
   return prices.size() == 1 ? std::move(prices.front().program)
                             : mean_prices(prices, step.result.makespan);

@@ -48,23 +48,37 @@ std::vector<GroupLane> expert_lanes(const JobNetwork& network, const std::vector
   return shifted_lanes(network, members, pair);
 }
 
+std::array<const std::vector<double>*, kTaskTrafficKinds> delays_of(
+    const GroupContention& contention) {
+  return {&contention.tensor, &contention.context, &contention.expert, &contention.expert_tensor};
+}
+
 Nanoseconds rounded(model::Seconds time) { return model::round_to_instant(time).ns; }
 
 }  // namespace
 
-std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const PipelineCosts& costs) {
+std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const PipelineCosts& costs,
+                                      const GroupContention& contention,
+                                      const GroupAlgorithms& algorithms) {
   std::vector<TaskTraffic> traffic(as_index(costs.num_classes) * costs.class_stride());
   const model::PipelineShape& shape = costs.shape;
   for (int replica = 0; replica < costs.num_classes; ++replica) {
     for (int stage = 0; stage < shape.pipeline; ++stage) {
+      std::array<double, kTaskTrafficKinds> flowing{};
+      for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
+        const std::size_t unit = as_index(std::int64_t{replica} * shape.pipeline + stage);
+        flowing[kind] =
+            algorithms.flowing_part(kTrafficKinds[kind], (*delays_of(contention)[kind])[unit]);
+      }
       for (int phase = 0; phase < shape.phases(); ++phase) {
         for (int chunk = 0; chunk < shape.model_chunks; ++chunk) {
           const auto price = price_of(program, replica, stage, chunk, shape.kind_of(phase));
           if (!price) continue;
           const std::size_t at = costs.task_index(replica, stage, phase, chunk);
-          traffic[at].exposed = {rounded(price->exposed_tp), rounded(price->exposed_cp),
-                                 rounded(price->exposed_ep - price->exposed_expert_tensor),
-                                 rounded(price->exposed_expert_tensor)};
+          traffic[at].exposed = {
+              rounded(flowing[0] * price->exposed_tp), rounded(flowing[1] * price->exposed_cp),
+              rounded(flowing[2] * (price->exposed_ep - price->exposed_expert_tensor)),
+              rounded(flowing[3] * price->exposed_expert_tensor)};
           // Rounding of the parts must not exceed the whole.
           if (traffic[at].total() > costs.task[at]) traffic[at] = {};
         }
@@ -78,8 +92,7 @@ TaskTrafficRates task_traffic_rates(const GroupContention& contention,
                                     const std::vector<TaskTraffic>& traffic,
                                     const GroupAlgorithms& algorithms) {
   TaskTrafficRates rates;
-  const std::array<const std::vector<double>*, kTaskTrafficKinds> delays{
-      &contention.tensor, &contention.context, &contention.expert, &contention.expert_tensor};
+  const auto delays = delays_of(contention);
   for (std::size_t kind = 0; kind < kTaskTrafficKinds; ++kind) {
     const bool exposed = std::any_of(traffic.begin(), traffic.end(), [&](const TaskTraffic& task) {
       return task.exposed[kind] > 0;
@@ -88,7 +101,7 @@ TaskTrafficRates task_traffic_rates(const GroupContention& contention,
     const GroupKind group = kTrafficKinds[kind];
     if (algorithms.of(group).peak.value <= 0) continue;
     for (const double factor : *delays[kind]) {
-      rates.rate[kind].push_back(algorithms.mean(group, algorithms.left(group, factor)));
+      rates.rate[kind].push_back(algorithms.of(group).peak / factor);
     }
   }
   return rates;

@@ -21,18 +21,20 @@ namespace megatwin::sim {
 inline constexpr std::size_t kTaskTrafficKinds = 4;
 
 struct TaskTraffic {
-  std::array<Nanoseconds, kTaskTrafficKinds> exposed{};  // What no compute hides.
+  // What no compute hides, as far as bytes flow in it; the latencies beside hold no link.
+  std::array<Nanoseconds, kTaskTrafficKinds> exposed{};
   Nanoseconds total() const { return exposed[0] + exposed[1] + exposed[2] + exposed[3]; }
 };
 
 // By PipelineCosts' task entries, one class a data-parallel replica.
-std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const PipelineCosts& costs);
+std::vector<TaskTraffic> task_traffic(const DelayedProgram& program, const PipelineCosts& costs,
+                                      const GroupContention& contention,
+                                      const GroupAlgorithms& algorithms);
 
 // Bandwidths by kind and unit (replica · p + stage), beside the other groups of the kind: what the
 // durations stand for.
 struct TaskTrafficRates {
-  // Means over a kind's collectives, in the terms of GroupAlgorithm::peak; empty where there is no
-  // such group.
+  // While bytes flow, as GroupAlgorithm::peak; empty where there is no such group.
   std::array<std::vector<model::BytesPerSecond>, kTaskTrafficKinds> rate;
 };
 // Kinds of which nothing in `traffic` is exposed have no users.

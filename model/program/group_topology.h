@@ -14,8 +14,9 @@ namespace megatwin::model {
 
 // Ranks are laid out tp fastest, then cp (and ep inside the rest), dp, pp slowest: Megatron's
 // order. The Data group is that of a dense parameter's gradient: data × context ranks. On the first
-// kind of machine of the job. Where machines and groups do not nest, of the groups the one
-// that is worst off. Of experts with what a table of tokens says of their pairs. Requires: not GroupKind::Pipeline, see hop_topology().
+// kind of machine of the job. Where machines and groups do not nest, of the groups the one that is
+// worst off. Of experts with what a table of tokens says of their pairs. Requires: not
+// GroupKind::Pipeline, see hop_topology().
 GroupTopology group_topology(const Job& job, GroupKind kind);
 
 // What the pairs of an expert group's ranks send by the job's table of tokens (disturbance

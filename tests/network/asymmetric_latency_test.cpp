@@ -87,11 +87,12 @@ TEST(AsymmetricLatency, OfARingIsThatOfItsDirection) {
               1e-15);
 }
 
-// Trees 0 ← 2 ← 1 and 2 ← 1 ← 0, two deep: four steps of 1→2's 16 µs in both. Each has half of the
-// bytes up and down: machine 1 and 2 send and receive three halves, 4.5 MB: 90 µs.
+// Trees 0 ← 2 ← 1 and 1 ← 0 ← 2, two deep: four steps of 1→2's 16 µs in the first, of 1→0's and
+// 0→2's 12 µs in the second. Each has half of the bytes up and down, 1.5 MB an edge. From 48 to 64
+// µs the second is alone, two flows on either side of machine 0: 0.4 MB of each. Then machine 2 has
+// to receive the other 4.1 of its 4.5 MB: 82 µs.
 TEST(AsymmetricLatency, OfTreesIsThatOfTheirFarthestEdge) {
-  EXPECT_NEAR(time_of(triangle(), Algorithm::Tree, {0, 1, 2}, {3e6}).value, 4 * 16e-6 + 90e-6,
-              1e-15);
+  EXPECT_NEAR(time_of(triangle(), Algorithm::Tree, {0, 1, 2}, {3e6}).value, 64e-6 + 82e-6, 1e-15);
 }
 
 // Rounds of 1 MB, 20 µs each: 0→1, 1→2, 2→0 wait for 16 µs, then 0→2, 1→0, 2→1 for 12 µs.

@@ -91,7 +91,7 @@ TEST(DescribedMachine, ASlowBridgeIsSeenInTheStep) {
   const sim::GroupAlgorithm ring =
       sim::GroupAlgorithms(job, build_job_program(job)).of(model::GroupKind::Data);
   EXPECT_EQ(ring.wish.algorithm, model::CollectiveAlgorithm::Ring);
-  const double by_hand = state_seconds_by_bytes(job, 2 * 0.1875e9);
+  const double by_hand = state_time_over(job, 2 * 0.1875e9).value;
   const SimulationReport described = report_of(job, {.sensitivities = false});
   EXPECT_NEAR(described.breakdown.exposed_dp.value, by_hand, 1e-3 * by_hand);
   ASSERT_FALSE(described.links.empty());

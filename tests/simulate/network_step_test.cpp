@@ -86,8 +86,8 @@ TEST(NetworkStep, SlowsOnAnOversubscribedFabricAndNamesTheLinks) {
   EXPECT_EQ(worst.num_users, 8);
   EXPECT_GT(worst.delay.value, 0);
   EXPECT_LE(worst.full, 1 + 1e-9);
-  const double by_hand = state_seconds_by_bytes(job, 12.5e9);
-  EXPECT_NEAR(flows.breakdown.exposed_dp.value, by_hand, 1e-4 * by_hand);
+  const double by_hand = state_time_over(idle, 12.5e9).value;
+  EXPECT_NEAR(flows.breakdown.exposed_dp.value, by_hand, 5e-4 * by_hand);
 }
 
 // Cables that let through less than one adapter. Eight rings leave each machine: through a way up
@@ -113,8 +113,7 @@ TEST(NetworkStep, SlowsByFabricCablesThatAreNarrowerThanAnAdapter) {
       layout.network = "analytic";
       const SimulationReport full = run(layout);
       const double by_hand =
-          std::max(full.breakdown.exposed_dp.value,
-                   state_seconds_by_bytes(job, 1e9 * c.share / oversubscription));
+          state_time_over(job_of(layout), 1e9 * c.share / oversubscription).value;
       EXPECT_NEAR(flows.breakdown.exposed_dp.value, by_hand, 2e-4 * by_hand)
           << layout.fabric << oversubscription;
       ASSERT_FALSE(flows.links.empty());
@@ -238,13 +237,13 @@ TEST(Disturbances, BackgroundTrafficInsideAMachineMeetsItsGroups) {
     job.plan.zero_stage = 1;
     return report_of(job, {.sensitivities = false}).breakdown;
   };
-  const sim::StepBreakdown alone = sharded(""), busy = sharded("200"), idle = sharded("10");
+  const sim::StepBreakdown alone = sharded(""), busy = sharded("200"), idle = sharded("1");
   model::Job sharded_job = job_of(layout);
   sharded_job.plan.zero_stage = 1;
-  const double by_hand = state_seconds_by_bytes(sharded_job, 4 * 450e9 / 12);
+  const double by_hand = state_time_by_bytes(sharded_job, 4 * 450e9 / 12).value;
   EXPECT_GT(by_hand, 1.2 * alone.exposed_dp.value);
   EXPECT_NEAR(busy.exposed_dp.value, by_hand, 0.01 * by_hand);
-  const double tensor = tensor_seconds_by_bytes(sharded_job, 2 * 450e9 / 10);
+  const double tensor = tensor_time_over(sharded_job, alone.exposed_tp, 2 * 450e9 / 10).value;
   EXPECT_GT(tensor, 1.2 * alone.exposed_tp.value);
   EXPECT_NEAR(busy.exposed_tp.value, tensor, 0.05 * tensor);
   EXPECT_NEAR(ratio(idle.exposed_dp / alone.exposed_dp), 1, 1e-6);
@@ -259,8 +258,10 @@ TEST(NetworkStep, StagesShareWhereTheirReductionsOverlap) {
   model::Job job = job_of(layout);
   job.plan.rank_order = "tp-cp-ep-pp-dp";
   const SimulationReport flows = report_of(job, {.sensitivities = false});
-  EXPECT_GT(flows.breakdown.exposed_dp.value, state_seconds_by_bytes(job, 25e9));
-  EXPECT_LT(flows.breakdown.exposed_dp.value, state_seconds_by_bytes(job, 12.5e9));
+  model::Job idle = job;
+  idle.cluster.fabric.oversubscription = 1;
+  EXPECT_GT(flows.breakdown.exposed_dp.value, state_time_over(idle, 25e9).value);
+  EXPECT_LT(flows.breakdown.exposed_dp.value, state_time_over(idle, 12.5e9).value);
 }
 
 // SimGrid and our own solver lay out the same step; skipped where it was not built.
@@ -368,7 +369,7 @@ TEST(Disturbances, ASlowCableSlowsTheRingThatHoldsIt) {
   const model::Job job = job_of(layout);
   const SimulationReport slow = report_of(job, {.sensitivities = false});
   const double by_hand =
-      state_seconds_by_bytes(job, job.cluster.groups[0].node.nic_per_direction.value / 4);
+      state_time_over(job, job.cluster.groups[0].node.nic_per_direction.value / 4).value;
   EXPECT_NEAR(slow.breakdown.exposed_dp.value, by_hand, 0.02 * by_hand);
   ASSERT_FALSE(slow.links.empty());
   EXPECT_NE(slow.links.front().link.find("n0/nic0"), std::string::npos);
@@ -539,8 +540,7 @@ TEST(Disturbances, BackgroundTrafficTakesItsShareOfShardedWeights) {
   EXPECT_GT(ratio(shared.step_time / shared.disturbed->undisturbed_step_time), 1.05);
   EXPECT_NEAR(ratio(shared.step_time / half.step_time), 1, 1e-6);
   // What is left has room for it.
-  const SimulationReport quiet =
-      step("kind: background, from: n0/gpu0, to: n1/gpu0, rate: 10 GB/s");
+  const SimulationReport quiet = step("kind: background, from: n0/gpu0, to: n1/gpu0, rate: 1 GB/s");
   EXPECT_EQ(quiet.step_time, quiet.disturbed->undisturbed_step_time);
 }
 

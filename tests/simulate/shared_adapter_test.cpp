@@ -115,9 +115,9 @@ TEST(SharedAdapters, SlowExpertsToo) {
       "sequence_parallel: true";
   const SimulationReport flows = run(plan, "maxmin", 4, "mixtral-8x7b");
   const SimulationReport closed = run(plan, "analytic", 4, "mixtral-8x7b");
-  EXPECT_GT(flows.breakdown.exposed_ep, closed.breakdown.exposed_ep);
+  EXPECT_GT(flows.step_time.value, closed.step_time.value * (1 + 1e-5));
   EXPECT_LT(flows.step_time.value, closed.step_time.value + traffic(closed));
-  EXPECT_TRUE(names(flows, "collectives inside tasks"));
+  EXPECT_TRUE(names(flows, "expert-parallel collectives inside tasks"));
   EXPECT_TRUE(names(flows, "collectives of stage"));
 }
 

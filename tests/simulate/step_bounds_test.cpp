@@ -37,15 +37,15 @@ std::string replicas(int machines, int oversubscription, int zero, const std::st
 }
 
 // What must leave a machine, by any algorithm whose sums are made by the GPUs: of an all-gather
-// what the others have not, (m − 1)/m, and as much of a reduce-scatter; an all-reduce is both.
+// what the others have not, (m − 1)/m, and as much of a reduce-scatter; of an all-reduce its sum
+// once.
 double least_leaving(const model::Job& job, int machines) {
   const model::JobProgram program = build_job_program(job);
   const auto parameters = static_cast<double>(program.stages.front().parameters.dense);
   const model::GradientReduction reduction = gradient_reduction(job);
   const double part = (machines - 1.0) / machines;
   const bool all = reduction.kind == model::CollectiveKind::AllReduce;
-  // Two machines swap their sums: each sends all of it once.
-  const double reduced = (all ? 2 : 1) * part * parameters * reduction.per_parameter.value;
+  const double reduced = (all ? 1 : part) * parameters * reduction.per_parameter.value;
   return reduced + (job.plan.zero_stage >= 1 ? part * parameters * 2 : 0);
 }
 
@@ -64,7 +64,7 @@ TEST(StepBounds, ReductionsTakeTheirBytesOverTheNarrowestCut) {
           // Of eight adapters of 50 GB/s; rings and trees give each its equal part.
           const double cut = 400e9 / std::max(oversubscription, slow);
           const double bound = least_leaving(job_from(text), machines) / cut;
-          EXPECT_GE(report.breakdown.exposed_dp.value, bound * (1 - 1e-9)) << text;
+          EXPECT_GE(report.breakdown.exposed_dp.value, bound * (1 - 1e-6)) << text;
         }
       }
     }
@@ -72,7 +72,7 @@ TEST(StepBounds, ReductionsTakeTheirBytesOverTheNarrowestCut) {
 }
 
 // Without a disturbance the closed forms know the oversubscription as well: the flows' answer is
-// theirs to a few percent, at every size.
+// theirs to a few percent, at every size: every ring leaves its leaf at every machine.
 TEST(StepBounds, ClosedFormsKnowTheOversubscriptionAsFlowsDo) {
   for (const int machines : {8, 32, 64}) {
     for (const int oversubscription : {2, 4, 16}) {
@@ -209,15 +209,18 @@ TEST(StepBounds, OnlyGroupsThatCrossLeavesPayForTheSpine) {
                    ", oversubscription: " + std::to_string(oversubscription) +
                    "}}\n"
                    "plan: {tensor: 8, pipeline: 4, data: 16, micro_batch: 1, global_batch: 128, "
-                   "zero: 0}\n",
+                   "zero: 1, overlap_grad_reduce: false, overlap_param_gather: false}\n",
                network)
         .breakdown.exposed_dp.value;
   };
   for (const char* network : {"analytic", "maxmin"}) {
     const double whole = exposed(32, 1, network);
     EXPECT_NEAR(exposed(32, 16, network) / whole, 1, 1e-3) << network;
-    EXPECT_GT(exposed(8, 16, network), 4 * whole) << network;
+    EXPECT_GT(exposed(8, 16, network), 1.9 * whole) << network;
   }
+  // Only one machine of a leaf's eight sends up: eight rings share 8 · 400 / 16 GB/s. Closed forms
+  // take it that all do.
+  EXPECT_NEAR(exposed(8, 16, "maxmin") / exposed(32, 1, "maxmin"), 2, 0.1);
 }
 
 }  // namespace
