@@ -36,8 +36,8 @@ struct TaskPrice {
   Seconds recompute;                      // All compute that repeats the forward pass.
   Seconds exposed_tp, exposed_ep, exposed_cp;
   Seconds exposed_expert_tensor;  // Of exposed_ep: of expert-tensor groups.
-  Seconds contention;  // Compute slowed by collectives beside it.
-  Seconds host_bound;  // What the host's launches add beyond the device.
+  Seconds contention;             // Compute slowed by collectives beside it.
+  Seconds host_bound;             // What the host's launches add beyond the device.
   Flop flop;
 
   Seconds compute() const {
