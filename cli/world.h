@@ -44,6 +44,7 @@ class World {
                                                    const LoadOptions& options) const {
     MEGATWIN_TRY(const std::vector<LoadedPoint> points, load_points(file, options));
     std::vector<model::Job> jobs;
+    jobs.reserve(points.size());
     for (const LoadedPoint& point : points) jobs.push_back(std::get<model::Job>(point));
     return jobs;
   }

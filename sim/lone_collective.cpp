@@ -165,7 +165,7 @@ model::GroupTopology links_of(const model::Job& job, const LoneCollective& wish,
   } else {
     links->adapters = ring_adapters(machines, sites, forwards);
   }
-  return *std::move(links);
+  return *links;
 }
 
 std::string chosen(const LoneCollective& wish, const model::CollectiveTime& closed) {

@@ -197,7 +197,8 @@ std::vector<std::pair<RankParameters, double>> DataParallelTraffic::units(
 std::vector<StateCall> DataParallelTraffic::calls(const ChunkContent& content) const {
   std::vector<StateCall> calls;
   const CollectiveKind reduction = gradient_reduction(job_).kind;
-  for (const auto& [parameters, count] : units(content)) {
+  for (const auto& unit : units(content)) {
+    const double count = unit.second;
     const auto add = [&](GroupKind group, std::int64_t number) {
       if (number <= 0) return;
       const double n = as_double(number);
@@ -205,8 +206,8 @@ std::vector<StateCall> DataParallelTraffic::calls(const ChunkContent& content) c
       if (job_.plan.zero_stage < 1) return;
       calls.push_back({group, CollectiveKind::AllGather, Bytes{n * parameter_bytes_}, count});
     };
-    add(GroupKind::Data, parameters.dense);
-    add(GroupKind::ExpertData, parameters.expert);
+    add(GroupKind::Data, unit.first.dense);
+    add(GroupKind::ExpertData, unit.first.expert);
   }
   return calls;
 }

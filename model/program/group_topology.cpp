@@ -6,6 +6,7 @@
 #include <string>
 
 #include "model/assert.h"
+#include "model/numbers.h"
 #include "model/rank_layout.h"
 #include "model/topology/fabric_hops.h"
 #include "model/topology/machine_topology.h"
@@ -212,7 +213,7 @@ GroupTopology placed_topology(const Job& job, const RankLayout& layout, GroupKin
 }
 
 // All of a kind wait for the group that is worst off, or for what waits for it.
-GroupTopology slowest(GroupKind kind, std::vector<GroupTopology> topologies) {
+GroupTopology slowest(GroupKind kind, const std::vector<GroupTopology>& topologies) {
   constexpr Bytes kLarge{256e6};
   const CollectiveKind collective =
       kind == GroupKind::Expert ? CollectiveKind::AllToAll : CollectiveKind::AllReduce;
@@ -222,7 +223,7 @@ GroupTopology slowest(GroupKind kind, std::vector<GroupTopology> topologies) {
     const Seconds time = collective_time(collective, kLarge, topologies[i]).time;
     if (time > longest) longest = time, worst = i;
   }
-  return std::move(topologies[worst]);
+  return topologies[worst];
 }
 
 // The load of the table's worst group, and its adapters. Groups that stand alike on their machines
@@ -292,7 +293,7 @@ GroupTopology group_topology(const Job& job, GroupKind kind) {
   for (const GroupSpread& spread : spreads) {
     topologies.push_back(placed_topology(job, layout, kind, nodes, spread));
   }
-  GroupTopology topology = slowest(kind, std::move(topologies));
+  GroupTopology topology = slowest(kind, topologies);
   if (topology.nodes > 1 && counts_torus(job)) {
     topology.oversubscription =
         torus_narrowing(job, topology, 1 / busiest_cable(job, layout, kind, nodes));

@@ -1,6 +1,7 @@
 #include "model/topology/router.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/topology/machine_topology.h"
 
@@ -34,7 +35,7 @@ Route measured(const Topology& topology, std::vector<LinkId> links) {
 }  // namespace
 
 Router::Router(const Topology& topology, RoutingOptions options)
-    : topology_(topology), options_(options) {
+    : topology_(topology), options_(std::move(options)) {
   seen_.resize(static_cast<std::size_t>(topology.num_vertices()));
 }
 

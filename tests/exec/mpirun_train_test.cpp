@@ -167,7 +167,7 @@ TEST_F(MpirunTrain, AUsersParametersAreHeard) {
     std::ofstream(path("mca-params.conf")) << parameters;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread runs here.
     setenv("OMPI_MCA_mca_base_param_files", path("mca-params.conf").c_str(), 1);
-    const Outcome outcome = run_program(2, words("data: 2", "saved"));
+    Outcome outcome = run_program(2, words("data: 2", "saved"));
     unsetenv("OMPI_MCA_mca_base_param_files");  // NOLINT(concurrency-mt-unsafe)
     return outcome;
   };

@@ -172,6 +172,7 @@ TEST(LoneCollective, ARankAloneOnItsMachineHasItsOwnAdapter) {
 TEST(LoneCollective, TheClosedFormIsOfTheTablesPairs) {
   const model::Job job = cluster_of("type: dgx-h100");
   std::vector<RankId> ranks;
+  ranks.reserve(16);
   for (int r = 0; r < 16; ++r) ranks.push_back({r});
   const auto run = [&](const Table& table) {
     return *sim::run_lone_collective(

@@ -126,7 +126,7 @@ TEST(GroupAlgorithm, LanesOfOneGroupFitTheirLinks) {
     auto network = sim::JobNetwork::build(job);
     ASSERT_TRUE(network);
     const model::Topology& topology = (*network)->topology();
-    std::vector<RankId> members(model::as_index(8 * machines));
+    std::vector<RankId> members(model::as_index(std::int64_t{8} * machines));
     for (std::size_t r = 0; r < members.size(); ++r) members[r] = {static_cast<int>(r)};
     for (const auto algorithm :
          {CollectiveAlgorithm::Ring, CollectiveAlgorithm::Tree, CollectiveAlgorithm::NvlsTree,
