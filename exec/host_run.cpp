@@ -39,9 +39,14 @@ constexpr std::chrono::milliseconds kComputed{5};
 // A task that takes so many times as long as the longest of a step before never ends: they are of a
 // few kinds, and of processor time alone.
 constexpr int kLonger = 20;
-// A twentieth of what the kernels do where they are slow (attention with heads of four columns: 2
-// GFLOP/s, December 2026); the thread sanitizer takes a fifteenth of it.
-constexpr model::FlopPerSecond kSlowest{1e8};
+// A quarter of what the kernels do where they are slow (attention with heads of four columns: 2
+// GFLOP/s, December 2026), against all of a micro-batch, of which a task is a sixth or less. The
+// thread sanitizer takes a fifteenth of it.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr model::FlopPerSecond kSlowest{5e7};
+#else
+constexpr model::FlopPerSecond kSlowest{5e8};
+#endif
 
 // Nothing when the thread has ended.
 std::optional<std::chrono::nanoseconds> processor_time(std::thread& thread) {
@@ -257,8 +262,9 @@ struct HostRun : std::enable_shared_from_this<HostRun> {
   std::string spinning_text(std::chrono::nanoseconds limit) const {
     const auto whole = std::chrono::ceil<std::chrono::milliseconds>(limit);
     return "has computed for " + text_of(whole) + " of processor time without an end" +
-           (whole == shared.job.watchdog ? limit_text(whole)
-                                         : ", far longer than a task can take here");
+           (whole == shared.job.watchdog
+                ? limit_text(whole)
+                : ", far longer than a task can take here, and than training.watchdog");
   }
 
   std::uint64_t progress_made() const {

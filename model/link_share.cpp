@@ -9,11 +9,16 @@ namespace megatwin::model {
 double busiest_part(CollectiveKind kind, CollectiveAlgorithm algorithm,
                     const GroupTopology& topology) {
   if (kind == CollectiveKind::AllToAll) return 1.0 / topology.ranks;
-  // Over two machines a tree sends everything once each way, see collective_cost.cpp.
-  const bool tree = algorithm == CollectiveAlgorithm::Tree ||
-                    algorithm == CollectiveAlgorithm::NvlsTree ||
-                    algorithm == CollectiveAlgorithm::CollNetDirect;
-  return tree && topology.nodes == 2 ? 1 : busbw_factor(kind, topology.ranks);
+  if (kind == CollectiveKind::AllReduce) {
+    // Switches add: everything goes up once.
+    const bool in_switches =
+        algorithm == CollectiveAlgorithm::Nvls || algorithm == CollectiveAlgorithm::CollNetDirect;
+    // Over two machines a tree sends everything once each way, see collective_cost.cpp.
+    const bool tree =
+        algorithm == CollectiveAlgorithm::Tree || algorithm == CollectiveAlgorithm::NvlsTree;
+    if (in_switches || (tree && topology.nodes == 2)) return 1;
+  }
+  return busbw_factor(kind, topology.ranks);
 }
 
 BytesPerSecond flowing_rate(CollectiveKind kind, CollectiveAlgorithm algorithm,

@@ -11,8 +11,9 @@
 
 namespace megatwin::model {
 
-// What the busiest machine of a group sends of a collective, as a part of its bytes: for rings the
-// bus factor, so that rates are bus bandwidths; of an all-to-all what one rank sends another.
+// What the busiest machine of a group (on one machine, the busiest GPU) sends of a collective, as a
+// part of its bytes: for rings the bus factor, so that rates are bus bandwidths; 1 where switches
+// add; of an all-to-all what one rank sends another.
 double busiest_part(CollectiveKind kind, CollectiveAlgorithm algorithm,
                     const GroupTopology& topology);
 
@@ -33,7 +34,8 @@ struct LinkShares {
   }
 };
 
-// The rate at which a collective's bytes flow when it runs alone: what an endless one reaches. In
+// The rate at which a collective's bytes flow when it runs alone: what an endless one reaches, for
+// what a shorter one lacks is taken for latency, which no link changes. In
 // the terms of busiest_part(). Zero for a single rank.
 BytesPerSecond flowing_rate(CollectiveKind kind, CollectiveAlgorithm algorithm,
                             const GroupTopology& topology);

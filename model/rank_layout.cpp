@@ -1,8 +1,9 @@
 #include "model/rank_layout.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "model/assert.h"
 
@@ -244,33 +245,53 @@ bool RankLayout::nests(const Grid& grid, int block) const {
 }
 
 std::vector<GroupSpread> RankLayout::spreads(GroupKind kind, int gpus_per_node) const {
-  const NodeMap nodes(gpus_per_node);
-  if (nests(*span_of(kind).grid, gpus_per_node)) return {spread(kind, {0}, nodes)};
-  // Groups by machine that have members elsewhere.
-  std::map<NodeId, int> leave;
-  std::vector<std::pair<GroupSpread, std::vector<NodeId>>> groups;
-  for (int rank = 0; rank < num_ranks_; ++rank) {
+  const Span span = span_of(kind);
+  if (nests(*span.grid, gpus_per_node)) return {spread(kind, {0}, NodeMap(gpus_per_node))};
+  // Groups repeat behind the outermost dimension that they extend over, machines as well.
+  std::int64_t block = 1;
+  for (int i = 0; i < span.num_dimensions; ++i) {
+    const std::size_t dimension = index_of(span.dimensions[static_cast<std::size_t>(i)]);
+    block =
+        std::max(block, std::int64_t{span.grid->stride[dimension]} * span.grid->size[dimension]);
+  }
+  const std::int64_t period = std::lcm(block, std::int64_t{gpus_per_node});
+  const int last = static_cast<int>(std::min<std::int64_t>(period, num_ranks_));
+  std::vector<int> leave(static_cast<std::size_t>(last / gpus_per_node + 1));  // By machine.
+  struct Group {
+    GroupSpread spread;
+    std::vector<int> machines;
+  };
+  std::vector<Group> groups;
+  for (int rank = 0; rank < last; ++rank) {
     if (leader(kind, {rank}).value != rank) continue;
-    std::vector<NodeId> at;
+    Group group{.spread = {.size = 0, .num_nodes = 0, .ranks_per_node = 0}, .machines = {}};
+    int on_node = 0;
     for (const RankId member : members(kind, {rank})) {
-      const NodeId node = nodes.node_of(member);
-      if (at.empty() || at.back() != node) at.push_back(node);
+      const int machine = member.value / gpus_per_node;
+      if (group.machines.empty() || group.machines.back() != machine) {
+        group.machines.push_back(machine);
+        on_node = 0;
+      }
+      ++group.spread.size;
+      group.spread.ranks_per_node = std::max(group.spread.ranks_per_node, ++on_node);
     }
-    if (at.size() > 1) {
-      for (const NodeId node : at) ++leave[node];
+    group.spread.num_nodes = static_cast<int>(group.machines.size());
+    if (!group.spread.inside_node()) {
+      for (const int machine : group.machines) ++leave[static_cast<std::size_t>(machine)];
     }
-    groups.emplace_back(spread(kind, {rank}, nodes), std::move(at));
+    groups.push_back(std::move(group));
   }
   std::vector<GroupSpread> different;
-  for (auto& [group, at] : groups) {
-    if (!group.inside_node()) {
-      group.groups_per_node = 0;
-      for (const NodeId node : at) {
-        group.groups_per_node = std::max(group.groups_per_node, leave[node]);
+  for (Group& group : groups) {
+    GroupSpread& spread = group.spread;
+    if (!spread.inside_node()) {
+      for (const int machine : group.machines) {
+        spread.groups_per_node =
+            std::max(spread.groups_per_node, leave[static_cast<std::size_t>(machine)]);
       }
     }
-    if (std::find(different.begin(), different.end(), group) == different.end()) {
-      different.push_back(group);
+    if (std::find(different.begin(), different.end(), spread) == different.end()) {
+      different.push_back(spread);
     }
   }
   return different;

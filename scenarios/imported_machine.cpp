@@ -115,6 +115,7 @@ std::vector<int> pcie_hops(const Topology& topology, VertexId from) {
 
 // Adapters in the order of the first of the GPUs that they are nearest to.
 std::vector<VertexId> sorted_adapters(const Topology& topology) {
+  if (topology.num_machines() == 0) return {};  // Refused for want of GPUs.
   std::vector<std::pair<int, VertexId>> order;
   const Topology::Machine& machine = topology.machine(0);
   for (const VertexId nic : machine.nics) {

@@ -294,7 +294,8 @@ std::vector<LoneResult::Busy> busiest_links(const model::Topology& topology, con
 std::optional<model::Diagnostic> unfit_ranks(const LoneCollective& wish,
                                              const model::Topology& topology) {
   if (wish.ranks.size() < 2) {
-    return model::Diagnostic{.message = "a collective of one rank does nothing",
+    return model::Diagnostic{.key = "ranks",
+                             .message = "a collective of one rank does nothing",
                              .allowed = "two ranks or more"};
   }
   std::set<model::RankId> seen;
@@ -303,15 +304,18 @@ std::optional<model::Diagnostic> unfit_ranks(const LoneCollective& wish,
   for (const model::RankId rank : wish.ranks) {
     const std::string name = "rank " + std::to_string(rank.value);
     if (rank.value < 0 || rank.value >= topology.num_gpus()) {
-      return model::Diagnostic{.message = name + " is not in the cluster",
+      return model::Diagnostic{.key = "ranks",
+                               .message = name + " is not in the cluster",
                                .allowed = "ranks 0 to " + std::to_string(topology.num_gpus() - 1)};
     }
     if (!seen.insert(rank).second) {
-      return model::Diagnostic{.message = name + " is named twice", .allowed = "each rank once"};
+      return model::Diagnostic{
+          .key = "ranks", .message = name + " is named twice", .allowed = "each rank once"};
     }
     const int machine = topology.vertex(topology.gpu(rank)).machine;
     if (machine != last && !machines.insert(machine).second) {
-      return model::Diagnostic{.message = name + " stands apart from the others of its machine",
+      return model::Diagnostic{.key = "ranks",
+                               .message = name + " stands apart from the others of its machine",
                                .allowed = "ranks of one machine one after another, as in 0,1,8,9"};
     }
     last = machine;

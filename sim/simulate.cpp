@@ -101,10 +101,32 @@ void fill_shares(const StageSums& sums, double m, bool is_disturbed, SimulationR
   report.compute_shares.push_back({"slowed by disturbances", rest});
 }
 
+// Where links change within the step, what its collectives take is a mean over it. Kernels are
+// known: they take between their price and that of the slowest GPU. Whatever the mean is off by is
+// traffic inside tasks, which alone waits for links there: each kind has its part of the mean.
+void keep_kernels_to_their_price(const StageSums& sums, double m, double slowest,
+                                 StepBreakdown& parts) {
+  const Seconds kernels = m * (sums.gemm + sums.attention + sums.memory_bound + sums.recompute +
+                               sums.contention + sums.host);
+  const Seconds known = std::clamp(parts.compute, kernels, slowest * kernels);
+  const Seconds told = m * (sums.tp + sums.ep + sums.cp + sums.sharded);
+  const Seconds own = parts.exposed_dp - m * sums.sharded;  // Of data-parallel traffic, beside.
+  const Seconds inside = parts.exposed_tp + parts.exposed_ep + parts.exposed_cp + parts.compute -
+                         known + m * sums.sharded;
+  if (told.value <= 0 || inside.value < 0) return;
+  const double mean = m * ratio(inside / told);
+  parts.exposed_tp = mean * sums.tp;
+  parts.exposed_ep = mean * sums.ep;
+  parts.exposed_cp = mean * sums.cp;
+  parts.exposed_dp = own + mean * sums.sharded;
+  parts.compute = known;
+}
+
 // The parts of the busiest rank's step. The simulator says when its lane worked, waited and idled;
 // the prices say what the work was.
-void fill_breakdown(const Job& job, const JobProgram& program, const RankResult& rank, int stage,
+void fill_breakdown(const Job& job, const StepRun& run, const RankResult& rank, int stage,
                     SimulationReport& report) {
+  const JobProgram& program = run.program();
   const StageSums sums = sums_of(program.stages[stage]);
   const double m = program.spec.micro_batches;
   StepBreakdown& parts = report.breakdown;
@@ -125,6 +147,7 @@ void fill_breakdown(const Job& job, const JobProgram& program, const RankResult&
   parts.compute = report.step_time -
                   (parts.exposed_tp + parts.exposed_ep + parts.exposed_cp + parts.exposed_pp +
                    parts.exposed_dp + parts.optimizer + parts.bubble + parts.other);
+  if (run.stretches.size() > 1) keep_kernels_to_their_price(sums, m, run.slowest(), parts);
   report.bubble_fraction = ratio(parts.bubble / report.step_time);
   fill_shares(sums, m, !has_sound_cluster(job), report);
 }
@@ -345,7 +368,7 @@ void fill_network(const Job& job, StepRun& run, SimulationReport& report) {
   if (job.network == model::NetworkKind::Analytic) return;
   report.assumptions.emplace_back(
       "Oversubscription and equal ways that collide are found on the graph, not taken from the "
-      "closed forms; inside a task, traffic that hides behind compute goes on hiding.");
+      "closed forms.");
 }
 
 model::Result<SimulationReport> report_of(const Job& given, const SimulateOptions& options) {
@@ -368,7 +391,7 @@ model::Result<SimulationReport> report_of(const Job& given, const SimulateOption
   const int stage = result.ranks[run.unit].stage.value;
   report.critical_stage = stage;
   report.step_time = model::to_seconds(result.makespan) + program.step_overhead;
-  fill_breakdown(job, program, result.ranks[run.unit], stage, report);
+  fill_breakdown(job, run, result.ranks[run.unit], stage, report);
   warn_of_launches(job, report);
   if (!options.effects.pipeline_schedule) leave_out_schedule(report);
   if (!job.disturbances.empty()) {

@@ -93,15 +93,6 @@ Replicas disturbed_replicas(const StepRun& run, int count) {
   return replicas;
 }
 
-// How many times as long as it should the slowest GPU takes.
-double slowest_of(const StepRun& run) {
-  double slowest = 1;
-  for (const StepRun::Stretch& stretch : run.stretches) {
-    for (const double factor : stretch.unit_factor) slowest = std::max(slowest, factor);
-  }
-  return slowest;
-}
-
 // The class of replicas and its stage that work longest.
 struct CriticalRank {
   std::size_t replica_class = 0, stage = 0;
@@ -188,7 +179,7 @@ model::Result<bool> run_on_network(const Job& placed, const Job& job, const Step
                             .effects = options.effects,
                             .stretches = run.stretches,
                             .counted = counted,
-                            .slowest = slowest_of(run)};
+                            .slowest = run.slowest()};
   };
   Job phased_closed = job;
   MEGATWIN_TRY(NetworkStep step, network_step(input_of(placed, job), options));
@@ -253,7 +244,7 @@ model::Result<StepRun> run_step(const Job& job, const StepRunOptions& options) {
   StepRun run{.programs = build_job_programs(priced, options.effects)};
   if (!ranks_differ(job)) run.stretches = stretches_of(priced);
   for (const JobProgram& program : run.programs) {
-    if (auto fault = endless_step(program, slowest_of(run))) return model::fail(*std::move(fault));
+    if (auto fault = endless_step(program, run.slowest())) return model::fail(*std::move(fault));
   }
   if (needs_network(job)) {
     MEGATWIN_ASSERT(!model::is_dynamic(job.plan.schedule), "flows need orders known beforehand");

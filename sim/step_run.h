@@ -3,6 +3,7 @@
 #ifndef MEGATWIN_SIM_STEP_RUN_H_
 #define MEGATWIN_SIM_STEP_RUN_H_
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,14 @@ struct StepRun {
   std::vector<std::string> notes;
   std::vector<bool> flaps;  // Of a flapping link: whether its outages count one by one.
 
+  // How many times as long as it should the slowest GPU takes.
+  double slowest() const {
+    double slowest = 1;
+    for (const Stretch& stretch : stretches) {
+      for (const double factor : stretch.unit_factor) slowest = std::max(slowest, factor);
+    }
+    return slowest;
+  }
   // Of the unit that is reported.
   const model::JobProgram& program() const {
     return programs.size() == 1 ? programs.front()

@@ -265,6 +265,9 @@ TEST(DescribedCluster, ThatDoesNotFitIsRefused) {
   refuses("type: dgx-h100, count: 2, topology: " + xml, "", "two.xml' has 2 GPUs, dgx-h100 has 8");
   refuses("type: dgx-h100, gpus: 2, nics: 1, count: 2, topology: " + xml, "",
           "has 2 adapters, dgx-h100 has 1");
+  refuses("type: dgx-h100, count: 2, topology: " +
+              file_of("none.xml", "<system version=\"1\">\n</system>\n"),
+          "", "none.xml' has 0 GPUs, dgx-h100 has 8");
   refuses(kTwo + ", topology: no/such.xml", "", "cannot be read as a machine");
   const std::string bad = file_of("bad.xml",
                                   "<system><cpu><pci class=\"0x030200\" "

@@ -1,7 +1,10 @@
 // No step over a network is faster than the bytes of its groups through the narrowest cut that they
 // cross, whatever the group's size, its algorithm and how it lies over machines.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -66,6 +69,35 @@ TEST(StepBounds, ReductionsTakeTheirBytesOverTheNarrowestCut) {
           const double bound = least_leaving(job_from(text), machines) / cut;
           EXPECT_GE(report.breakdown.exposed_dp.value, bound * (1 - 1e-6)) << text;
         }
+      }
+    }
+  }
+}
+
+// One machine whose first GPU has a share of its NVLink: switches add what all send once, gathers
+// bring (n − 1)/n of all; frameworks that reduce whole gradients under ZeRO 1 do both.
+TEST(StepBounds, InsideAMachineTheyTakeTheirBytesOverItsNvlink) {
+  for (const char* machine : {"hgx-h200", "dgx-b200", "dgx-a100-80g"}) {
+    for (const char* framework : {"megatron-core", "megatron-2021", "megatron-deepspeed"}) {
+      for (const int factor : {4, 16, 64}) {
+        const std::string text =
+            std::string(
+                "model: {name: llama-3-8b, sequence_length: 4096}\ncluster: {nodes: [{type: ") +
+            machine + ", count: 1}]}\nsoftware: {framework: " + framework +
+            "}\nplan: {data: 8, micro_batch: 1, global_batch: 8, zero: 1, recompute: full, "
+            "overlap_grad_reduce: false, overlap_param_gather: false}\n"
+            "disturbances: [{kind: slow-link, from: n0/gpu0, to: n0/nvswitch0, factor: " +
+            std::to_string(factor) + "}]\n";
+        const model::Job job = job_from(text);
+        const model::JobProgram program = build_job_program(job);
+        const auto parameters = static_cast<double>(program.stages.front().parameters.dense);
+        const model::GradientReduction reduction = gradient_reduction(job);
+        const bool all = reduction.kind == model::CollectiveKind::AllReduce;
+        const double sent = (all ? 1 : 7.0 / 8) * parameters * reduction.per_parameter.value +
+                            7.0 / 8 * parameters * 2;
+        const double left = job.cluster.groups[0].gpu.nvlink_per_direction.value / factor;
+        const SimulationReport report = report_of(job, {.sensitivities = false});
+        EXPECT_GE(report.breakdown.exposed_dp.value, sent / left * (1 - 1e-6)) << text;
       }
     }
   }
@@ -195,6 +227,33 @@ TEST(RankLayout, SpreadsTellApartGroupsThatDoNotNest) {
   EXPECT_EQ(spreads[1].groups_per_node, 1);
   EXPECT_EQ(layout.spreads(GroupKind::Tensor, 8).size(), 1U);
   EXPECT_EQ(layout.spreads(GroupKind::Data, 8).size(), 1U);
+}
+
+// Machines of 72 and tensor groups of 16 repeat after 144 ranks: groups 0 to 8, of which the fifth
+// (64 to 79) alone is on two machines, eight and eight. A plain count over all 16,416 ranks.
+TEST(RankLayout, SpreadsOfARepeatingPatternAreThoseOfAllItsRanks) {
+  model::Plan plan;
+  plan.tensor = 16;
+  plan.pipeline = 6;
+  plan.data = 171;
+  const model::RankLayout layout(plan);
+  for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Data}) {
+    std::set<std::pair<int, int>> counted;  // Machines, members on the fullest.
+    for (int rank = 0; rank < layout.num_ranks(); ++rank) {
+      if (layout.leader(kind, {rank}).value != rank) continue;
+      std::map<int, int> on;
+      for (const model::RankId member : layout.members(kind, {rank})) ++on[member.value / 72];
+      int most = 0;
+      for (const auto& [machine, count] : on) most = std::max(most, count);
+      counted.emplace(static_cast<int>(on.size()), most);
+    }
+    std::set<std::pair<int, int>> told;
+    for (const model::GroupSpread& spread : layout.spreads(kind, 72)) {
+      told.emplace(spread.num_nodes, spread.ranks_per_node);
+    }
+    EXPECT_EQ(told, counted);
+  }
+  EXPECT_EQ(layout.spreads(GroupKind::Tensor, 72).size(), 2U);
 }
 
 // Stages of 16 machines inside leaves of 32: their reductions cross no spine, whatever the job's

@@ -590,5 +590,38 @@ TEST(TimedDisturbances, AreNamedWithTheirWindow) {
   EXPECT_NE(report.disturbed->chain.front().find("slow from 4 ms until 10 ms"), std::string::npos);
 }
 
+// Tensor groups of two machines and a link that comes and goes: no part of the step is less than
+// nothing or more than all, kernels take what they take without, and links alone move traffic.
+TEST(TimedDisturbances, NoPartOfAStepIsLessThanNothing) {
+  const auto step = [](const std::string& disturbance) {
+    return report_of(
+        job_from("model: {name: llama-3-8b, num_layers: 8, sequence_length: 4096}\n"
+                 "cluster: {nodes: [{type: dgx-h100, count: 2}], fabric: {type: "
+                 "rail-optimized-fat-tree}}\n"
+                 "plan: {tensor: 16, micro_batch: 1, global_batch: 8, zero: 1}\n"
+                 "network: maxmin\n" +
+                 (disturbance.empty() ? "" : "disturbances: [{" + disturbance + "}]\n")),
+        {.sensitivities = false});
+  };
+  const SimulationReport plain = step("");
+  for (const char* disturbance :
+       {"kind: flapping-link, from: n0/nic0, to: rail0/leaf0, down: 50 ms, every: 100 ms",
+        "kind: slow-link, from: n0/nic0, to: rail0/leaf0, factor: 4, start: 10 ms",
+        "kind: slow-link, from: n0/gpu0, to: n0/nvswitch0, factor: 4, until: 20 ms",
+        "kind: dead-nic, nic: n0/nic0, start: 10 ms"}) {
+    SCOPED_TRACE(disturbance);
+    const SimulationReport report = step(disturbance);
+    const sim::StepBreakdown& parts = report.breakdown;
+    for (const model::Seconds part :
+         {parts.compute, parts.exposed_tp, parts.exposed_dp, parts.exposed_cp, parts.exposed_pp,
+          parts.exposed_ep, parts.bubble}) {
+      EXPECT_GE(part.value, -1e-9);
+      EXPECT_LE(part, report.step_time);
+    }
+    EXPECT_NEAR(ratio(parts.compute / plain.breakdown.compute), 1, 0.1);
+    EXPECT_GE(parts.exposed_tp, 0.9 * plain.breakdown.exposed_tp);
+  }
+}
+
 }  // namespace
 }  // namespace megatwin::tests
