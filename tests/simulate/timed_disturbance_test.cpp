@@ -365,6 +365,7 @@ TEST(TimedDisturbances, OutagesThatOverlapAreOne) {
   for (const Case& c : {Case{{0.1 * d, 0.2 * d, 10 * step}, {0.2 * d, 0.3 * d, 10 * step}},
                         Case{{0.1 * d, 0.3 * d, 10 * step}, {0.1 * d, 0.3 * d, 10 * step}},
                         Case{{0.1 * d, 0.2 * d, 10 * step}, {0.3 * d, 0.2 * d, 10 * step}},
+                        Case{{0.1 * d, 0.4 * d, 10 * step}, {0.2 * d, 0.1 * d, 10 * step}},
                         Case{{0.1 * d, 0.05 * d, step / 7}, {0.12 * d, 0.1 * d, step / 9}}}) {
     const auto down = [&](const Flapping& f, double now) {
       return is_down(now, start + f.first, f.down, f.period);
