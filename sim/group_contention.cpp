@@ -159,11 +159,26 @@ class Round {
   std::vector<CappedWays::Handle> others_;
 };
 
-void keep_worse(GroupContention& kept, std::vector<LinkLoad> links, const std::vector<bool>& used) {
+// A link that is short for several kinds stands as it is for the one that it slows most, with the
+// users of all.
+void keep_all(GroupContention& kept, std::vector<LinkLoad> links, const std::vector<bool>& used) {
   for (std::size_t i = 0; i < used.size(); ++i) kept.used[i] = kept.used[i] || used[i];
-  if (!links.empty() && (kept.links.empty() || links.front().delay > kept.links.front().delay)) {
-    kept.links = std::move(links);
+  for (LinkLoad& load : links) {
+    const auto same = std::find_if(kept.links.begin(), kept.links.end(),
+                                   [&](const LinkLoad& one) { return one.link == load.link; });
+    if (same == kept.links.end()) {
+      kept.links.push_back(std::move(load));
+      continue;
+    }
+    if (load.slowdown > same->slowdown) std::swap(load, *same);
+    for (std::string& user : load.users) {
+      if (std::find(same->users.begin(), same->users.end(), user) != same->users.end()) continue;
+      same->users.push_back(std::move(user));
+      ++same->num_users;
+    }
   }
+  std::stable_sort(kept.links.begin(), kept.links.end(),
+                   [](const LinkLoad& a, const LinkLoad& b) { return a.slowdown > b.slowdown; });
 }
 
 }  // namespace
@@ -185,7 +200,7 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
     }
     MEGATWIN_TRY(auto answer, round.solve(net));
     by_unit = std::move(answer.by_unit);
-    keep_worse(contention, std::move(answer.links), answer.used);
+    keep_all(contention, std::move(answer.links), answer.used);
     return true;
   };
   const auto stage_by_stage = [&](GroupKind kind) -> model::Result<bool> {
@@ -198,7 +213,7 @@ model::Result<GroupContention> group_contention(const model::Job& job, JobNetwor
       MEGATWIN_TRY(auto answer, round.solve(net));
       double& factor = contention.data[model::as_index(stage)];
       for (const double of_unit : answer.by_unit) factor = std::max(factor, of_unit);
-      keep_worse(contention, std::move(answer.links), answer.used);
+      keep_all(contention, std::move(answer.links), answer.used);
     }
     return true;
   };

@@ -21,7 +21,7 @@ struct GroupContention {
   std::vector<double> tensor, context, expert, expert_tensor;
   // By stage: its groups join all replicas. Dense and expert weights alike, at least 1.
   std::vector<double> data;
-  std::vector<LinkLoad> links;  // Of the kind that lost most, the worst first.
+  std::vector<LinkLoad> links;  // The worst first, a few of each kind.
   std::vector<bool> used;       // By link of the topology: whether any group sends there.
 };
 
