@@ -191,8 +191,9 @@ void read_inside(MapReader& reader, const std::string& folder, model::NodeGroup&
     reader.error_at(*at, "topology",
                     quoted(at->text) + " has " + model::counted(found, what) + ", " + node.name +
                         " has " + std::to_string(wanted),
-                    std::string(key) + ": " + std::to_string(found) +
-                        " beside it, or a file with " + std::to_string(wanted));
+                    (found > 0 ? std::string(key) + ": " + std::to_string(found) + " beside it, or "
+                               : std::string()) +
+                        "a file with " + std::to_string(wanted));
   };
   if (topology.num_gpus() != node.num_gpus) {
     return unlike(topology.num_gpus(), node.num_gpus, "GPU", "gpus");

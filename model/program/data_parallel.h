@@ -81,7 +81,7 @@ class DataParallelTraffic {
     Seconds copy_in, copy_out;  // Kernels that pack and unpack the buffers.
   };
   UnitTraffic unit_traffic(const RankParameters& parameters) const;
-  // What is gathered and reduced by itself, and how often in a step.
+  // What is gathered and reduced by itself, and how many of it a chunk has.
   std::vector<std::pair<RankParameters, double>> units(const ChunkContent& content) const;
   RankParameters chunk_parameters(const ChunkContent& content) const;
   Seconds gather_time(const RankParameters& parameters) const;

@@ -1,5 +1,6 @@
 // The adaptive policy: that its bounds hold and never stop it, that its decisions come out of the
-// events again, what it switches by, and how it stands beside the best fixed order (docs/dpp.md).
+// events again, and what it switches by. How it stands beside the best fixed order:
+// order_race_test.
 #include "policies/adaptive_pipeline.h"
 
 #include <algorithm>
@@ -11,9 +12,6 @@
 #include "model/program/program_builder.h"
 #include "policies/replay.h"
 #include "sim/pipeline_simulation.h"
-#include "tests/policies/generated_table.h"
-#include "tests/policies/order_race.h"
-#include "tests/policies/random_race.h"
 #include "tests/sim/every_plan.h"
 #include "tests/sim/seeds.h"
 
@@ -693,37 +691,6 @@ TEST(AdaptivePipeline, HalfOfTheRoomIsFree) {
   }
   ASSERT_EQ(last.pick({"F4.1"}), "F4.1");
   EXPECT_EQ(last.traversal(), kBreadth);
-}
-
-// Every row of the tables of docs/dpp.md is simulated again; what the table says is what comes out.
-TEST(AdaptivePipeline, TableBesideTheBestFixedOrder) {
-  const tests::OrderRace race = tests::race_orders();
-  tests::expect_generated("docs/dpp.md", "race", race.markdown);
-  EXPECT_EQ(race.num_cases, 120);
-  for (const tests::OrderRace::Miss& miss : race.misses) {
-    EXPECT_LT(miss.over_best_percent, 2.4) << miss.where;
-  }
-  // The page names them and says why.
-  EXPECT_LE(race.misses.size(), 2u);
-}
-
-TEST(AdaptivePipeline, TableByReceiveSlots) {
-  const tests::OrderRace race = tests::race_slots();
-  tests::expect_generated("docs/dpp.md", "slots", race.markdown);
-  EXPECT_EQ(race.num_cases, 360);
-  for (const tests::OrderRace::Miss& miss : race.misses) {
-    EXPECT_LT(miss.over_best_percent, 2.4) << miss.where;
-  }
-  // The page names them and says why.
-  EXPECT_LE(race.misses.size(), 4u);
-}
-
-// Pipelines that it was not made with; twelve thousand are in policies_race_test.
-TEST(AdaptivePipeline, IsAheadOrCloseAtRandomToo) {
-  const tests::Lags lags = tests::race_at_random(600).all;
-  EXPECT_GT(lags.share_within(1), 0.95);
-  EXPECT_LT(lags.quantile(0.99), 6);
-  EXPECT_LT(lags.mean(), -7);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The long race at random; a short one is in adaptive_pipeline_test.cpp.
+// The long race at random; a short one is in order_race_test.cpp.
 #include "tests/policies/random_race.h"
 
 #include <gtest/gtest.h>
