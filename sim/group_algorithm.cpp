@@ -100,8 +100,8 @@ GroupAlgorithms::GroupAlgorithms(const model::Job& job, const model::JobProgram&
     if (sent.kind == CollectiveKind::AllReduce || gathers_only(sent.kind)) {
       algorithm.wish = {
           .kind = sent.kind, .algorithm = algorithm_of(sent, topology), .multicast = topology.nvls};
-      algorithm.busiest = model::busiest_part(sent.kind, algorithm.wish.algorithm, topology);
     }
+    algorithm.busiest = model::busiest_part(sent.kind, algorithm.wish.algorithm, topology);
     for (const auto& [key, count] : counts) {
       const auto& [of, kind, size] = key;
       if (of != group || size <= 0) continue;

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/link_share.h"
 #include "model/numbers.h"
-#include "model/program/group_topology.h"
 #include "sim/group_lanes.h"
 
 namespace megatwin::sim {
 namespace {
 
-using model::CollectiveKind;
 using model::GroupKind;
 using model::RankId;
 using model::RankLayout;
@@ -41,11 +38,7 @@ class Round {
         kind_(kind),
         algorithm_(algorithms.of(kind)),
         ways_(network.topology()) {
-    const bool experts = kind == GroupKind::Expert;
-    const double busiest =
-        model::busiest_part(experts ? CollectiveKind::AllToAll : algorithm_.wish.kind,
-                            algorithm_.wish.algorithm, model::group_topology(job, kind));
-    alone_ = busiest * kToldOf / algorithm_.peak;
+    alone_ = algorithm_.busiest * kToldOf / algorithm_.peak;
     if (kind == GroupKind::Expert) weights_ = pair_weights(job);
   }
 
